@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The kernel as the driver sees it: the only room with `unsafe` and with the C bindings. It wraps one
+//! concept per file, decides nothing, and imports none of the driver's other rooms.
+//!
+//! Each file is a candidate for the kernel crate, and is named after what it wraps.
+
+pub(crate) mod bio;
+pub(crate) mod credentials;
+pub(crate) mod debugfs;
+pub(crate) mod gendisk;
+pub(crate) mod genl;
+pub(crate) mod global;
+pub(crate) mod limits;
+pub(crate) mod major;
+pub(crate) mod module_ref;
+pub(crate) mod mq;
+pub(crate) mod param;
+pub(crate) mod pinned_slice;
+pub(crate) mod poll;
+pub(crate) mod ratelimit;
+pub(crate) mod request;
+pub(crate) mod socket;
+pub(crate) mod sysfs;
+pub(crate) mod time;
+pub(crate) mod wait;
+pub(crate) mod workqueue;

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What Rust cannot reach against the stock headers: fields of struct sock, which is opaque there,
+ * and inline functions without an exported helper. No policy; the callers are in socket.rs.
+ */
+#include <linux/net.h>
+#include <net/sock.h>
+#include <net/tcp_states.h>
+
+#include "shim.h"
+
+bool rnbd_socket_is_stream(const struct socket *sock)
+{
+	const struct sock *sk = sock->sk;
+
+	return sk_is_tcp(sk) || sk_is_stream_unix(sk) ||
+	       (sk->sk_family == AF_VSOCK && sk->sk_type == SOCK_STREAM);
+}
+
+bool rnbd_socket_has_shutdown(const struct socket *sock)
+{
+	return sock->ops->shutdown != sock_no_shutdown;
+}
+
+bool rnbd_socket_is_connected(const struct socket *sock)
+{
+	/* UNIX sockets do not keep sock->state; their sk_state survives the peer's close. */
+	if (sk_is_unix(sock->sk))
+		return READ_ONCE(sock->sk->sk_state) == TCP_ESTABLISHED;
+	return sock->state == SS_CONNECTED;
+}
+
+void rnbd_socket_reclassify(struct socket *sock)
+{
+#ifdef CONFIG_DEBUG_LOCK_ALLOC
+	static struct lock_class_key sk_keys[4], slock_keys[4];
+	struct sock *sk = sock->sk;
+
+	if (!sock_allow_reclassification(sk))
+		return;
+	switch (sk->sk_family) {
+	case AF_INET:
+		sock_lock_init_class_and_name(sk, "slock-AF_INET-NBD", &slock_keys[0],
+					      "sk_lock-AF_INET-NBD", &sk_keys[0]);
+		break;
+	case AF_INET6:
+		sock_lock_init_class_and_name(sk, "slock-AF_INET6-NBD", &slock_keys[1],
+					      "sk_lock-AF_INET6-NBD", &sk_keys[1]);
+		break;
+	case AF_UNIX:
+		sock_lock_init_class_and_name(sk, "slock-AF_UNIX-NBD", &slock_keys[2],
+					      "sk_lock-AF_UNIX-NBD", &sk_keys[2]);
+		break;
+	case AF_VSOCK:
+		sock_lock_init_class_and_name(sk, "slock-AF_VSOCK-NBD", &slock_keys[3],
+					      "sk_lock-AF_VSOCK-NBD", &sk_keys[3]);
+		break;
+	}
+#endif
+}
+
+void rnbd_socket_engage(struct socket *sock, struct rnbd_socket_state *before)
+{
+	struct sock *sk = sock->sk;
+
+	lock_sock(sk);
+	before->allocation = sk->sk_allocation;
+	before->use_task_frag = sk->sk_use_task_frag;
+	sk->sk_allocation = GFP_NOIO;
+	sk->sk_use_task_frag = false;
+	sk_set_memalloc(sk);
+	release_sock(sk);
+}
+
+void rnbd_socket_release(struct socket *sock, const struct rnbd_socket_state *before)
+{
+	struct sock *sk = sock->sk;
+
+	/*
+	 * The flag may not go while a task owns the socket: what that task's backlog holds was let
+	 * in because of the flag. The static key is put outside the spinlock, as that may sleep.
+	 */
+	for (;;) {
+		spin_lock_bh(&sk->sk_lock.slock);
+		if (!sock_owned_by_user(sk))
+			break;
+		spin_unlock_bh(&sk->sk_lock.slock);
+		lock_sock(sk);
+		release_sock(sk);
+	}
+	sock_reset_flag(sk, SOCK_MEMALLOC);
+	sk->sk_allocation = before->allocation;
+	sk->sk_use_task_frag = before->use_task_frag;
+	spin_unlock_bh(&sk->sk_lock.slock);
+	static_branch_dec(&memalloc_socks_key);
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The functions of shim.c; socket.rs declares the same for Rust. */
+#ifndef RNBD_SHIM_H
+#define RNBD_SHIM_H
+
+#include <linux/gfp_types.h>
+#include <linux/types.h>
+
+struct socket;
+
+/* What rnbd_socket_engage() changes and rnbd_socket_release() puts back. */
+struct rnbd_socket_state {
+	gfp_t allocation;
+	bool use_task_frag;
+};
+
+bool rnbd_socket_is_stream(const struct socket *sock);
+bool rnbd_socket_has_shutdown(const struct socket *sock);
+bool rnbd_socket_is_connected(const struct socket *sock);
+void rnbd_socket_reclassify(struct socket *sock);
+void rnbd_socket_engage(struct socket *sock, struct rnbd_socket_state *before);
+void rnbd_socket_release(struct socket *sock, const struct rnbd_socket_state *before);
+
+#endif
