@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! One connection: its socket, its life, and the queue of requests on their way into the socket.
+//!
+//! A connection object lives once: it is made around a connected socket, dies, and is replaced by
+//! another one if the user brings a new socket. Its own spinlock (`state`) protects its life, its
+//! queue and the question of who is sending; the receiving side belongs to the I/O work alone and has
+//! a mutex only to say so. Nothing here ever waits for the peer.
+//!
+//! The right to send is a value, the [`Tx`] machine: who has taken it out of the state is the sender,
+//! and brings it back or, when the connection has died meanwhile, ends what is in it.
+
+#![forbid(unsafe_code)]
+
+mod death;
+mod receive;
+mod rx;
+mod send;
+mod tx;
+
+use kernel::{
+    new_mutex,
+    new_spinlock,
+    prelude::*,
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        Arc,
+        Mutex,
+        SpinLock, //
+    },
+    workqueue::{
+        impl_has_delayed_work,
+        impl_has_work,
+        new_delayed_work,
+        new_work,
+        DelayedWork,
+        Work,
+        WorkItem, //
+    }, //
+};
+
+pub(crate) use self::death::Death;
+use self::{
+    receive::Receiver,
+    send::Item,
+    tx::Tx, //
+};
+use super::{
+    control::netlink,
+    device::Device,
+    kapi::{
+        poll::{
+            Events,
+            Watcher, //
+        },
+        request::Idle,
+        socket::Socket, //
+    },
+    request::{
+        ConnectionId,
+        Queue, //
+    },
+    session::Session, //
+};
+
+/// Work items of a connection, by the number that the kernel crate tells them apart with.
+const IO: u64 = 0;
+const RETRY: u64 = 1;
+const EVENT: u64 = 2;
+
+/// How a connection stands. It only moves down this list.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Life {
+    /// Carries requests.
+    Live,
+    /// The user has asked for the end: takes no request, sends DISC, still receives replies.
+    Leaving,
+    /// We have given it up. What the peer still sends is read and dropped, because its close is the
+    /// sign that it will not execute any more what it was sent.
+    Closing,
+    /// The peer has closed, or nothing is waited for.
+    Closed,
+}
+
+/// Where the right to send is.
+enum Role {
+    /// Nobody is sending.
+    Home(KBox<Tx<Item>>),
+    /// Somebody is, without a lock.
+    Out,
+    /// The connection has died and nothing is left to send.
+    Gone,
+}
+
+/// The message that announces the end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Goodbye {
+    /// Not asked for.
+    None,
+    /// To be sent before anything else.
+    Wanted,
+    /// In the sender's hands.
+    Sending,
+    /// In the socket.
+    Sent,
+}
+
+/// What the state lock protects.
+struct State {
+    life: Life,
+    queue: Queue,
+    role: Role,
+    goodbye: Goodbye,
+    /// The socket is full: only the I/O work tries again.
+    blocked: bool,
+    /// Something happened while the sender was out: it looks again before it gives up.
+    again: bool,
+    /// The receiver has a reply to a request that the sender still holds.
+    reply_waits: bool,
+}
+
+/// One connection of a session.
+#[pin_data]
+pub(crate) struct Connection {
+    id: Atomic<ConnectionId>,
+    /// Its place among the session's connections, for messages.
+    position: u32,
+    session: Arc<Session>,
+    socket: Arc<Socket>,
+    #[pin]
+    state: SpinLock<State>,
+    /// Set with `life` at or below [`Life::Closing`]; read without the lock.
+    dead: Atomic<bool>,
+    /// The sender found the socket full, so room in it matters.
+    wants_room: Atomic<bool>,
+    #[pin]
+    receiver: Mutex<Receiver>,
+    #[pin]
+    io: Work<Connection, IO>,
+    #[pin]
+    retry: DelayedWork<Connection, RETRY>,
+    #[pin]
+    event: Work<Connection, EVENT>,
+}
+
+impl_has_work! {
+    impl HasWork<Self, 0> for Connection { self.io }
+    impl HasWork<Self, 2> for Connection { self.event }
+}
+impl_has_delayed_work! {
+    impl HasDelayedWork<Self, 1> for Connection { self.retry }
+}
+
+impl Connection {
+    /// A connection over `socket`, alive but not known to anybody.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new(
+        session: Arc<Session>,
+        position: u32,
+        socket: Arc<Socket>,
+    ) -> Result<Arc<Self>> {
+        let tx = KBox::new(Tx::new(), GFP_KERNEL)?;
+        Arc::pin_init(
+            pin_init!(Self {
+                id: Atomic::new(0),
+                position,
+                session,
+                socket,
+                state <- new_spinlock!(
+                    State {
+                        life: Life::Live,
+                        queue: Queue::default(),
+                        role: Role::Home(tx),
+                        goodbye: Goodbye::None,
+                        blocked: false,
+                        again: false,
+                        reply_waits: false,
+                    },
+                    "rnbd::Connection::state"
+                ),
+                dead: Atomic::new(false),
+                wants_room: Atomic::new(false),
+                receiver <- new_mutex!(Receiver::new(), "rnbd::Connection::receiver"),
+                io <- new_work!("rnbd::Connection::io"),
+                retry <- new_delayed_work!("rnbd::Connection::retry"),
+                event <- new_work!("rnbd::Connection::event"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Its number.
+    pub(crate) fn id(&self) -> ConnectionId {
+        self.id.load(Relaxed)
+    }
+
+    /// Gives it its number, before anybody can find it.
+    pub(crate) fn set_id(&self, id: ConnectionId) {
+        self.id.store(id, Relaxed);
+    }
+
+    /// Its socket.
+    pub(crate) fn socket(&self) -> &Arc<Socket> {
+        &self.socket
+    }
+
+    /// Whether it has not died.
+    pub(crate) fn is_alive(&self) -> bool {
+        !self.dead.load(Relaxed)
+    }
+
+    /// Whether it has died and nothing of it is waited for any more.
+    pub(crate) fn is_over(&self) -> bool {
+        let state = self.state.lock();
+        state.life == Life::Closed && matches!(state.role, Role::Gone)
+    }
+
+    /// Queues a request; [`Connection::flush`] sends it. Does not sleep.
+    ///
+    /// # Errors
+    ///
+    /// Gives the request back if the connection takes none.
+    pub(crate) fn enqueue(&self, request: Idle<Device>) -> Result<(), Idle<Device>> {
+        let mut state = self.state.lock();
+        if state.life != Life::Live {
+            return Err(request);
+        }
+        self.session
+            .slots
+            .enqueue(&mut state.queue, self.id(), request)
+    }
+
+    /// Sends what is queued, unless somebody is sending already, who then sends this as well.
+    pub(crate) fn flush(self: &Arc<Self>) {
+        let tx = self.state.lock().take_role();
+        if let Some(tx) = tx {
+            self.transmit(tx);
+        }
+    }
+
+    /// Takes no more requests and sends DISC, at the next message boundary and before anything queued.
+    pub(crate) fn say_goodbye(self: &Arc<Self>) {
+        let tx = {
+            let mut state = self.state.lock();
+            if state.life != Life::Live {
+                return;
+            }
+            state.life = Life::Leaving;
+            state.goodbye = Goodbye::Wanted;
+            state.take_role()
+        };
+        if let Some(tx) = tx {
+            self.transmit(tx);
+        }
+    }
+
+    /// Whether DISC is in the socket, or cannot get there any more.
+    pub(crate) fn has_said_goodbye(&self) -> bool {
+        let state = self.state.lock();
+        state.goodbye == Goodbye::Sent || state.life >= Life::Closing
+    }
+
+    /// Runs the I/O work soon.
+    pub(crate) fn kick(self: &Arc<Self>) {
+        // Fails if it is queued already, which is as good.
+        let _ = self
+            .session
+            .queues
+            .io
+            .enqueue::<Arc<Self>, IO>(self.clone());
+    }
+}
+
+impl State {
+    /// The right to send, if there is something to send and nobody has it.
+    fn take_role(&mut self) -> Option<KBox<Tx<Item>>> {
+        if self.blocked {
+            return None;
+        }
+        match core::mem::replace(&mut self.role, Role::Out) {
+            Role::Home(tx)
+                if tx.is_idle() && self.queue.is_empty() && self.goodbye != Goodbye::Wanted =>
+            {
+                self.role = Role::Home(tx);
+                None
+            }
+            Role::Home(tx) => Some(tx),
+            other => {
+                self.role = other;
+                None
+            }
+        }
+    }
+}
+
+impl Watcher for Connection {
+    fn woken(this: &Arc<Self>, events: Events) {
+        if events.is_only_writable() && !this.wants_room.load(Relaxed) {
+            return;
+        }
+        this.kick();
+    }
+}
+
+impl WorkItem<IO> for Connection {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        let more = this.receive();
+        this.resume();
+        if more {
+            this.kick();
+        }
+    }
+}
+
+impl WorkItem<RETRY> for Connection {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        this.resume();
+    }
+}
+
+impl WorkItem<EVENT> for Connection {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        netlink::link_dead(this.session.index);
+    }
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How a connection dies, and what becomes of the requests that were in flight on it.
+//!
+//! Death is set under the connection's state lock, where requests are also registered, and what is
+//! there is taken out afterwards: so nothing is registered behind the back of who takes it out.
+
+#![forbid(unsafe_code)]
+
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::Release,
+        Arc, //
+    }, //
+};
+
+use super::{
+    super::{
+        kapi::{
+            wait::{
+                Sleep,
+                FOREVER_JIFFIES, //
+            },
+            workqueue::{
+                cancel_delayed_sync_arc,
+                cancel_sync_arc, //
+            }, //
+        },
+        proto::Command,
+        request::command,
+        session::{
+            session_err,
+            Mode, //
+        }, //
+    },
+    send::Item,
+    tx::Tx,
+    Connection,
+    Life,
+    Role,
+    State,
+    EVENT,
+    IO,
+    RETRY, //
+};
+
+/// Why a connection died.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Death {
+    /// The peer closed it in good order.
+    EndOfStream,
+    /// The socket broke.
+    Broken(Error),
+    /// The peer broke the protocol.
+    Protocol(&'static str),
+    /// A request got no answer in time.
+    TimedOut,
+    /// The session ends.
+    Ended,
+}
+
+impl Death {
+    /// Whether anything is still to be waited for.
+    ///
+    /// A peer that has closed will not execute what it has not executed yet. (One that closes and
+    /// goes on executing what it has read is outside of what a client can know.)
+    fn life(self) -> Life {
+        match self {
+            Self::EndOfStream | Self::Ended => Life::Closed,
+            Self::Broken(error) if [ECONNRESET, EPIPE, ECONNABORTED].contains(&error) => {
+                Life::Closed
+            }
+            Self::Broken(_) | Self::Protocol(_) | Self::TimedOut => Life::Closing,
+        }
+    }
+}
+
+impl Connection {
+    /// Ends the connection and hands on what was in flight on it, as far as that is allowed now.
+    ///
+    /// May sleep. Whoever holds the right to send, or the receiver's request, ends what it holds when
+    /// it sees the death.
+    pub(crate) fn kill(self: &Arc<Self>, death: Death) {
+        let life = death.life();
+        let (mut queue, tx, tell) = {
+            let mut state = self.state.lock();
+            if state.life >= Life::Closing {
+                drop(state);
+                if life == Life::Closed {
+                    self.close();
+                }
+                return;
+            }
+            state.life = life;
+            self.dead.store(true, Release);
+            let tell = self.session.connection_down();
+            (state.queue.take_all(), state.take_role_of_dead(), tell)
+        };
+        self.report(death);
+        match life {
+            // The peer sees the end of our stream and, if it is a proper one, closes its end.
+            Life::Closing => self.socket.shutdown_send(),
+            _ => self.socket.shutdown_both(),
+        }
+        while let Some(request) = self.session.slots.drain_queue(&mut queue) {
+            self.session.hand_on(request);
+        }
+        if let Some(tx) = tx {
+            self.drain(tx);
+        }
+        self.drain_answerless();
+        if tell {
+            // Cannot be queued twice: a connection dies once.
+            let _ = self
+                .session
+                .queues
+                .control
+                .enqueue::<Arc<Self>, EVENT>(self.clone());
+        }
+        // The receiver may hold a request, and reads on until the peer closes.
+        self.kick();
+        self.session.changed.wake_all();
+    }
+
+    /// Hands on the requests that wait for a reply on a dead connection. One that changes data on the
+    /// server may only be sent again when the peer cannot execute it any more, or its own time is
+    /// up.
+    pub(super) fn drain_answerless(self: &Arc<Self>) {
+        let (life, at_rest) = {
+            let state = self.state.lock();
+            (state.life, matches!(state.role, Role::Gone))
+        };
+        let all = life == Life::Closed || !self.session.waits();
+        let kept = self.session.slots.drain_sent(
+            self.id(),
+            |request| all || !command(request.operation()).is_some_and(Command::modifies),
+            |request| self.session.hand_on(request),
+        );
+        if kept == 0 && at_rest {
+            self.close();
+        }
+    }
+
+    /// The last step of a life: nothing is read any more, and nothing waits for the peer.
+    fn close(self: &Arc<Self>) {
+        {
+            let mut state = self.state.lock();
+            if state.life != Life::Closing {
+                return;
+            }
+            state.life = Life::Closed;
+        }
+        self.socket.shutdown_both();
+        self.session
+            .slots
+            .drain_sent(self.id(), |_| true, |request| self.session.hand_on(request));
+    }
+
+    /// Waits until nobody is sending on a dead connection. That takes as long as one send that does
+    /// not wait, so it is not bounded otherwise.
+    fn wait_for_sender(&self) {
+        let _ = self
+            .session
+            .changed
+            .wait(Sleep::Uninterruptible, FOREVER_JIFFIES, || {
+                matches!(self.state.lock().role, Role::Gone)
+            });
+    }
+
+    /// Makes sure that nothing of a dead connection runs or waits any more; its watch is gone.
+    ///
+    /// Not from the I/O work.
+    pub(crate) fn retire(self: &Arc<Self>) {
+        self.wait_for_sender();
+        cancel_delayed_sync_arc::<Self, RETRY>(self);
+        cancel_sync_arc::<Self, IO>(self);
+        self.abandon_receive();
+    }
+
+    fn report(&self, death: Death) {
+        let session = &self.session;
+        let position = self.position;
+        match (death, session.mode()) {
+            (Death::Ended, _) | (_, Mode::Disconnecting | Mode::Ended) => (),
+            (Death::EndOfStream, _) => {
+                session_err!(session, "connection {}: the server closed it", position);
+            }
+            (Death::Broken(error), _) => {
+                session_err!(session, "connection {}: socket error {:?}", position, error);
+            }
+            (Death::Protocol(fault), _) => {
+                session_err!(
+                    session,
+                    "connection {}: protocol error: {}",
+                    position,
+                    fault
+                );
+            }
+            (Death::TimedOut, _) => session_err!(
+                session,
+                "connection {}: no answer in time, giving it up ({} left alive)",
+                position,
+                session.live()
+            ),
+        }
+    }
+}
+
+impl State {
+    /// The right to send on a connection that has just died; if somebody is sending, it ends what it
+    /// holds itself.
+    fn take_role_of_dead(&mut self) -> Option<KBox<Tx<Item>>> {
+        match core::mem::replace(&mut self.role, Role::Gone) {
+            Role::Home(tx) => Some(tx),
+            other => {
+                self.role = other;
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Sending on a connection: the sender's loop around the [`Tx`] machine.
+//!
+//! Runs in whoever has taken the right to send: a submitter, or the I/O work. It takes the
+//! connection's state lock between sends, never over one.
+
+#![forbid(unsafe_code)]
+
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::{
+            Full,
+            Relaxed, //
+        },
+        Arc, //
+    },
+    time::msecs_to_jiffies, //
+};
+
+use super::{
+    super::{
+        proto::{
+            Command,
+            CommandFlags,
+            Cookie,
+            Request,
+            REQUEST_BYTES, //
+        },
+        request::Outgoing, //
+    },
+    tx::{
+        Chunk,
+        Tx, //
+    },
+    Connection,
+    Death,
+    Goodbye,
+    Life,
+    Role,
+    State,
+    RETRY, //
+};
+
+/// How many sends one turn makes before the I/O work takes over.
+const SENDS_PER_TURN: u32 = 64;
+
+/// How long to wait before a send is tried again that failed for want of memory, which brings no
+/// wake-up.
+const MEMORY_RETRY_MS: u32 = 4;
+
+/// A full socket brings a wake-up when there is room. In case it does not: how long to wait then.
+const ROOM_RETRY_MS: u32 = 1000;
+
+/// What goes through the [`Tx`] machine.
+pub(super) enum Item {
+    /// A request, held by the sender until it is sent.
+    Request(Outgoing),
+    /// DISC.
+    Goodbye,
+}
+
+/// How a turn goes on.
+enum Next {
+    /// There is something in the machine; `more` is queued behind it.
+    Send { more: bool },
+    /// Nothing to do; the machine is back home.
+    Rest,
+    /// The connection has died.
+    Die(KBox<Tx<Item>>),
+}
+
+/// How a send went.
+enum Sent {
+    /// Some bytes went out.
+    Progress,
+    /// The socket is full.
+    Full,
+    /// No memory.
+    NoMemory,
+    /// The connection is broken.
+    Broken(Death),
+}
+
+impl Connection {
+    /// Sends until nothing is left, the socket is full, or the turn is over. The caller has taken the
+    /// right to send; it is given back here.
+    pub(super) fn transmit(self: &Arc<Self>, tx: KBox<Tx<Item>>) {
+        let mut tx = Some(tx);
+        let mut turns = SENDS_PER_TURN;
+        loop {
+            let more = match self.refill(&mut tx) {
+                Next::Send { more } => more,
+                Next::Rest => return,
+                Next::Die(tx) => return self.leave_dead(tx),
+            };
+            let Some(machine) = tx.as_mut() else { return };
+            let outcome = self.send_once(machine, more);
+            self.hand_over_sent(machine);
+            turns = turns.saturating_sub(1);
+            match outcome {
+                Sent::Progress if turns > 0 => (),
+                // Another task's requests must not keep this one busy for ever.
+                Sent::Progress => {
+                    if self.pause(&mut tx, false) {
+                        return self.kick();
+                    }
+                }
+                Sent::Full => {
+                    // Room that comes between the attempt and this mark brings no wake-up for us, so
+                    // one more attempt is made with the mark set.
+                    if self.wants_room.xchg(true, Full) && self.pause(&mut tx, true) {
+                        return self.retry_in(ROOM_RETRY_MS);
+                    }
+                }
+                Sent::NoMemory => {
+                    if self.pause(&mut tx, true) {
+                        return self.retry_in(MEMORY_RETRY_MS);
+                    }
+                }
+                Sent::Broken(death) => self.kill(death),
+            }
+        }
+    }
+
+    /// Goes on with a send that stopped, or starts one.
+    pub(super) fn resume(self: &Arc<Self>) {
+        let tx = {
+            let mut state = self.state.lock();
+            state.blocked = false;
+            if matches!(state.role, Role::Out) {
+                state.again = true;
+            }
+            state.take_role()
+        };
+        if let Some(tx) = tx {
+            self.transmit(tx);
+        }
+    }
+
+    /// Fills the machine from the queue, and decides how to go on.
+    fn refill(self: &Arc<Self>, slot: &mut Option<KBox<Tx<Item>>>) -> Next {
+        let Some(mut tx) = slot.take() else {
+            return Next::Rest;
+        };
+        let mut state = self.state.lock();
+        if core::mem::take(&mut state.reply_waits) {
+            self.kick();
+        }
+        if state.life >= Life::Closing {
+            return Next::Die(tx);
+        }
+        if state.goodbye == Goodbye::Wanted && tx.is_idle() {
+            if tx.push(Item::Goodbye, goodbye(), 0).is_ok() {
+                state.goodbye = Goodbye::Sending;
+            }
+        } else if state.goodbye == Goodbye::None {
+            self.fill(&mut state, &mut tx);
+        }
+        if tx.is_idle() {
+            state.again = false;
+            state.role = Role::Home(tx);
+            self.wants_room.store(false, Relaxed);
+            return Next::Rest;
+        }
+        let more = !state.queue.is_empty() && state.goodbye == Goodbye::None;
+        *slot = Some(tx);
+        Next::Send { more }
+    }
+
+    /// Moves requests from the queue into the machine.
+    fn fill(&self, state: &mut State, tx: &mut Tx<Item>) {
+        while tx.has_room() {
+            let Some(outgoing) = self.session.slots.dequeue(&mut state.queue) else {
+                return;
+            };
+            let payload_bytes = outgoing.payload_bytes();
+            let Some(header) = outgoing.header() else {
+                // Dispatch lets no such operation through; dropping the request fails it.
+                self.session.slots.release(outgoing.tag);
+                continue;
+            };
+            if tx
+                .push(Item::Request(outgoing), header, payload_bytes)
+                .is_err()
+            {
+                return;
+            }
+        }
+    }
+
+    /// One send.
+    fn send_once(&self, tx: &mut Tx<Item>, more_follow: bool) -> Sent {
+        let result = match tx.chunk(more_follow) {
+            None => return Sent::Progress,
+            Some(Chunk::Headers { bytes, more }) => self.socket.send(bytes, more),
+            Some(Chunk::Payload {
+                request: Item::Request(outgoing),
+                offset_bytes,
+                length_bytes,
+                more,
+            }) => self
+                .socket
+                .send_payload(&mut outgoing.request, offset_bytes, length_bytes, more),
+            Some(Chunk::Payload { .. }) => Err(EINVAL),
+        };
+        match result {
+            Ok(sent_bytes) => match tx.advance(sent_bytes) {
+                Ok(()) => Sent::Progress,
+                Err(_) => Sent::Broken(Death::Protocol("the socket sent more than it was given")),
+            },
+            Err(error) if error == EAGAIN => Sent::Full,
+            // kTLS says so when a signal is pending for the submitter, which is none of our business.
+            Err(error) if error == EINTR || error == ERESTARTSYS => Sent::NoMemory,
+            Err(error) if error == ENOMEM || error == ENOBUFS => Sent::NoMemory,
+            Err(error) => Sent::Broken(Death::Broken(error)),
+        }
+    }
+
+    /// Lets the replies to what was sent come in.
+    fn hand_over_sent(&self, tx: &mut Tx<Item>) {
+        while let Some(item) = tx.pop_sent() {
+            match item {
+                Item::Request(outgoing) => self.session.slots.sent(outgoing),
+                Item::Goodbye => {
+                    self.state.lock().goodbye = Goodbye::Sent;
+                    self.session.changed.wake_all();
+                }
+            }
+        }
+    }
+
+    /// Puts the machine back home, half-sent. Returns false if there is a reason to go on at once.
+    fn pause(self: &Arc<Self>, slot: &mut Option<KBox<Tx<Item>>>, blocked: bool) -> bool {
+        let mut state = self.state.lock();
+        let again = core::mem::take(&mut state.again);
+        if again || state.life >= Life::Closing {
+            return false;
+        }
+        let Some(tx) = slot.take() else { return true };
+        if core::mem::take(&mut state.reply_waits) {
+            self.kick();
+        }
+        state.blocked = blocked;
+        state.role = Role::Home(tx);
+        true
+    }
+
+    fn retry_in(self: &Arc<Self>, delay_ms: u32) {
+        // Fails if one is waiting already, which is as good.
+        let _ = self
+            .session
+            .queues
+            .control
+            .enqueue_delayed::<Arc<Self>, RETRY>(self.clone(), msecs_to_jiffies(delay_ms));
+    }
+
+    /// The sender has found the connection dead: ends what it holds.
+    fn leave_dead(self: &Arc<Self>, tx: KBox<Tx<Item>>) {
+        self.drain(tx);
+        self.state.lock().role = Role::Gone;
+        // What was sent while the others drained.
+        self.drain_answerless();
+        self.session.changed.wake_all();
+    }
+
+    /// Hands on what is in the machine of a dead connection: as far as it was not sent to the last
+    /// byte, no server can have executed it.
+    pub(super) fn drain(&self, mut tx: KBox<Tx<Item>>) {
+        self.hand_over_sent(&mut tx);
+        while let Some(item) = tx.pop_unsent() {
+            if let Item::Request(outgoing) = item {
+                self.session.slots.release(outgoing.tag);
+                self.session.hand_on(outgoing.request);
+            }
+        }
+    }
+}
+
+/// The DISC message.
+fn goodbye() -> [u8; REQUEST_BYTES] {
+    Request {
+        command: Command::Disconnect,
+        flags: CommandFlags::default(),
+        cookie: Cookie::default(),
+        offset_bytes: 0,
+        length_bytes: 0,
+    }
+    .encode()
+}

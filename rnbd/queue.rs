@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The block layer's side of a device: a request becomes a command or an error, a timer that has run
+//! out becomes a decision. It owns nothing and takes no lock of its own.
+
+#![forbid(unsafe_code)]
+
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+use super::{
+    connection::{
+        Connection,
+        Death, //
+    },
+    connections::Connections,
+    control::ioctl,
+    device::Device,
+    expiry::{
+        self,
+        Expiry, //
+    },
+    kapi::{
+        gendisk::Disk,
+        module_ref::THIS_MODULE,
+        mq::{
+            Driver,
+            Timer, //
+        },
+        request::{
+            Idle,
+            Rejected,
+            Status,
+            TimedOut, //
+        }, //
+    },
+    proto::ServerFlags,
+    request::{
+        command,
+        Overdue, //
+    },
+    session::session_err, //
+};
+
+impl Driver for Device {
+    const OWNER: &'static ThisModule = THIS_MODULE;
+
+    fn queue_rq(
+        disk: &Disk<Self>,
+        hctx: u32,
+        request: Idle<Self>,
+        last: bool,
+    ) -> Result<(), Rejected> {
+        let Some(connections) = disk.running() else {
+            return Err(request.reject(Status::IoError));
+        };
+        match refusal(&connections, &request) {
+            None => connections.submit(hctx, request, last),
+            Some(status) => {
+                // Those before it may have left their sending to this one.
+                if last {
+                    connections.commit(hctx);
+                }
+                Err(request.reject(status))
+            }
+        }
+    }
+
+    fn commit_rqs(disk: &Disk<Self>, hctx: u32) {
+        if let Some(connections) = disk.running() {
+            connections.commit(hctx);
+        }
+    }
+
+    fn timeout(disk: &Disk<Self>, request: &TimedOut) -> Timer {
+        match disk.running() {
+            Some(connections) => expire(&connections, request),
+            // The session is over, and who ended it ends its requests.
+            None => Timer::Done,
+        }
+    }
+
+    fn open(disk: &Disk<Self>) -> Result {
+        disk.opened(disk)
+    }
+
+    fn release(disk: &Disk<Self>) {
+        disk.closed(disk);
+    }
+
+    fn ioctl(disk: &Disk<Self>, command: u32, argument: usize) -> Result<i32> {
+        ioctl::ioctl(disk, command, argument)
+    }
+}
+
+/// Why a request is not sent at all.
+fn refusal(connections: &Connections, request: &Idle<Device>) -> Option<Status> {
+    let Some(command) = command(request.operation()) else {
+        return Some(Status::IoError);
+    };
+    let session = connections.session();
+    if command.modifies() && session.server_flags().contains(ServerFlags::READ_ONLY) {
+        session_err!(session, "{:?} on a read-only export", command);
+        return Some(Status::IoError);
+    }
+    None
+}
+
+/// The timer of a request has run out.
+fn expire(connections: &Connections, request: &TimedOut) -> Timer {
+    let session = connections.session();
+    let slots = &session.slots;
+    let (tag, id) = (request.tag(), request.id());
+    let Overdue::OnConnection(number, expiries) = slots.overdue(tag, id) else {
+        return Timer::Done;
+    };
+    let connection: Option<Arc<Connection>> = connections
+        .find(number)
+        .filter(|connection| connection.is_alive());
+    let timeout_is_set = session.timeout_jiffies() != 0;
+    match expiry::decide(connections.count(), timeout_is_set, connection.is_some()) {
+        Expiry::Keep => {
+            session_err!(
+                session,
+                "no answer for {} timeouts, and no limit is set",
+                expiries
+            );
+            return Timer::Rearm;
+        }
+        Expiry::KillAndResend => {
+            if let Some(connection) = connection {
+                connection.kill(Death::TimedOut);
+            }
+        }
+        Expiry::Resend => (),
+    }
+    // If somebody else holds the request, the death of the connection makes it hand it on.
+    if let Some(request) = slots.take_sent(tag, id) {
+        session.hand_on(request);
+    }
+    Timer::Done
+}

@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The requests of one device: who holds each of them now, under which cookie, and the one rule of
+//! who may end it.
+//!
+//! There is a [`Slot`] for every tag of the device's tag set, each under a spinlock of its own (the
+//! innermost lock of the driver, except for those of the kernel). The rule: a request is a value in
+//! exactly one place, and only who has taken it out of there may end it, send it again or fail it.
+//! Reply, timeout, death of a connection, disconnect and the dead-connection clock all go through
+//! the same few moves:
+//!
+//! | from | to | who moves it |
+//! | --- | --- | --- |
+//! | `Empty` | `Queued` | dispatch, under the connection's lock |
+//! | `Empty` | `Parked` | dispatch, when no connection lives |
+//! | `Queued` | `Sending` | the sender, which holds the request from here on |
+//! | `Sending` | `Sent` | the sender, when the last byte is in the socket |
+//! | `Sent` | `Receiving` | the receiver, which holds a read from here on |
+//! | `Sent` | `Empty` | the receiver, or who drains a dead connection |
+//! | `Queued`, `Sending`, `Receiving` | `Empty` | who drains a dead connection: the holder itself |
+//! | `Parked` | `Empty` | reconnect, clock, disconnect |
+
+#![forbid(unsafe_code)]
+
+mod drain;
+mod outgoing;
+
+use kernel::{
+    new_spinlock,
+    prelude::*,
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        SpinLock, //
+    }, //
+};
+
+use super::{
+    device::Device,
+    kapi::{
+        pinned_slice::PinnedSlice,
+        request::{
+            Idle,
+            RequestId,
+            Started,
+            Tag, //
+        }, //
+    },
+    proto::Cookie, //
+};
+
+pub(crate) use self::outgoing::{
+    command,
+    Outgoing, //
+};
+
+/// Number of a connection, unique within its device and not used again before it wraps.
+pub(crate) type ConnectionId = u32;
+
+/// Where the request is.
+enum Place {
+    /// No request.
+    Empty,
+    /// Not started, waiting for a connection to come back.
+    Parked(Idle<Device>),
+    /// In the queue of a connection, no byte sent.
+    Queued(Started<Device>),
+    /// With the sender.
+    Sending,
+    /// All bytes in the socket, waiting for its reply.
+    Sent(Started<Device>),
+    /// With the receiver.
+    Receiving,
+}
+
+/// What is known about one tag.
+struct Slot {
+    place: Place,
+    /// Whose request it is, unless empty or parked.
+    connection: ConnectionId,
+    /// The request's name, for the timeout callback.
+    id: Option<RequestId>,
+    /// Counts the requests sent under this tag; part of the cookie.
+    generation: u32,
+    /// Next tag in the connection's queue.
+    next: Option<Tag>,
+    /// How often its timer has run out.
+    expiries: u32,
+}
+
+impl Slot {
+    /// Takes the request if it waits for a reply.
+    fn take_sent(&mut self) -> Option<Started<Device>> {
+        match core::mem::replace(&mut self.place, Place::Empty) {
+            Place::Sent(request) => {
+                self.id = None;
+                Some(request)
+            }
+            other => {
+                self.place = other;
+                None
+            }
+        }
+    }
+}
+
+/// Why a reply cannot be for any request in flight on its connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mismatch {
+    /// There is no such tag.
+    UnknownTag,
+    /// The tag is not in use, or not with this cookie: never sent, or answered before.
+    NotInFlight,
+    /// It was sent on another connection.
+    WrongConnection,
+    /// Not all of it has been sent.
+    TooEarly,
+}
+
+/// What a reply met.
+pub(crate) enum Claim {
+    /// The request; the slot is empty.
+    Taken(Started<Device>),
+    /// The sender still holds it.
+    StillSending,
+    /// Nothing: the peer breaks the protocol.
+    Mismatch(Mismatch),
+}
+
+/// What the timeout callback met.
+pub(crate) enum Overdue {
+    /// The request is not in flight here.
+    NotHere,
+    /// It is, on this connection; its timer has run out this often.
+    OnConnection(ConnectionId, u32),
+}
+
+/// Requests of a connection in the order in which they are to be sent, linked through their slots.
+///
+/// The queue belongs to a connection and is protected by its lock.
+#[derive(Default)]
+pub(crate) struct Queue {
+    ends: Option<(Tag, Tag)>,
+}
+
+impl Queue {
+    /// Whether there is nothing to send.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ends.is_none()
+    }
+
+    /// Everything in it, leaving it empty.
+    pub(crate) fn take_all(&mut self) -> Self {
+        core::mem::take(self)
+    }
+}
+
+/// The slots of a device: one for each tag of each hardware queue. They are made with the device, so
+/// that a connect allocates nothing for them.
+pub(crate) struct Slots {
+    slots: PinnedSlice<SpinLock<Slot>>,
+    depth: u32,
+    /// The last number given to a connection.
+    connections: Atomic<ConnectionId>,
+}
+
+impl Slots {
+    /// Makes the slots for a tag set.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new(hctxs: u32, depth: u32) -> Result<Self> {
+        let count = usize::try_from(hctxs.checked_mul(depth).ok_or(ENOMEM)?)?;
+        Ok(Self {
+            slots: PinnedSlice::new(count, Self::new_slot)?,
+            depth,
+            connections: Atomic::new(0),
+        })
+    }
+
+    /// A number for a new connection.
+    pub(crate) fn next_connection(&self) -> ConnectionId {
+        self.connections.fetch_add(1, Relaxed).wrapping_add(1)
+    }
+
+    /// The last number given.
+    pub(crate) fn newest_connection(&self) -> ConnectionId {
+        self.connections.load(Relaxed)
+    }
+
+    fn new_slot() -> impl PinInit<SpinLock<Slot>> {
+        new_spinlock!(
+            Slot {
+                place: Place::Empty,
+                connection: 0,
+                id: None,
+                generation: 0,
+                next: None,
+                expiries: 0,
+            },
+            "rnbd::Slot"
+        )
+    }
+
+    fn get(&self, tag: Tag) -> Option<&SpinLock<Slot>> {
+        if u32::from(tag.tag) >= self.depth {
+            return None;
+        }
+        let index = u32::from(tag.hctx)
+            .checked_mul(self.depth)?
+            .checked_add(u32::from(tag.tag))?;
+        self.slots.get(usize::try_from(index).ok()?)
+    }
+
+    /// Starts a request and puts it at the end of a connection's queue.
+    ///
+    /// # Errors
+    ///
+    /// Gives the request back if its tag is outside of the tag set, which blk-mq never does.
+    pub(crate) fn enqueue(
+        &self,
+        queue: &mut Queue,
+        connection: ConnectionId,
+        request: Idle<Device>,
+    ) -> Result<(), Idle<Device>> {
+        let tag = request.tag();
+        let Some(slot) = self.get(tag) else {
+            return Err(request);
+        };
+        {
+            let mut slot = slot.lock();
+            let request = request.start();
+            slot.connection = connection;
+            slot.id = Some(request.id());
+            slot.generation = slot.generation.wrapping_add(1);
+            slot.next = None;
+            slot.expiries = 0;
+            slot.place = Place::Queued(request);
+        }
+        queue.ends = Some(match queue.ends {
+            None => (tag, tag),
+            Some((first, last)) => {
+                if let Some(slot) = self.get(last) {
+                    slot.lock().next = Some(tag);
+                }
+                (first, tag)
+            }
+        });
+        Ok(())
+    }
+
+    /// Takes the first request of a queue to send it; the caller holds it until [`Slots::sent`] or
+    /// [`Slots::release`].
+    pub(crate) fn dequeue(&self, queue: &mut Queue) -> Option<Outgoing> {
+        loop {
+            let (first, last) = queue.ends?;
+            let mut slot = self.get(first)?.lock();
+            queue.ends = slot.next.take().map(|next| (next, last));
+            // A request is only taken out of the middle of a queue by emptying all of it.
+            match core::mem::replace(&mut slot.place, Place::Sending) {
+                Place::Queued(request) => {
+                    return Some(Outgoing {
+                        tag: first,
+                        cookie: Cookie {
+                            generation: slot.generation,
+                            hctx: first.hctx,
+                            tag: first.tag,
+                        },
+                        request,
+                    });
+                }
+                other => slot.place = other,
+            }
+        }
+    }
+
+    /// All bytes of the request are in the socket: its reply may come now.
+    pub(crate) fn sent(&self, outgoing: Outgoing) {
+        // The tag came out of this table.
+        if let Some(slot) = self.get(outgoing.tag) {
+            slot.lock().place = Place::Sent(outgoing.request);
+        }
+    }
+
+    /// Empties the slot of a request that the caller holds, so that it can be ended.
+    pub(crate) fn release(&self, tag: Tag) {
+        if let Some(slot) = self.get(tag) {
+            let mut slot = slot.lock();
+            slot.place = Place::Empty;
+            slot.id = None;
+        }
+    }
+
+    /// Takes the request that a reply on `connection` is for.
+    ///
+    /// A read that succeeded goes on to its payload: with `keep` the slot shows it as being
+    /// received, and the caller calls [`Slots::release`] before it ends the request.
+    pub(crate) fn claim(
+        &self,
+        connection: ConnectionId,
+        cookie: Cookie,
+        keep: impl FnOnce(&Started<Device>) -> bool,
+    ) -> Claim {
+        let tag = Tag {
+            hctx: cookie.hctx,
+            tag: cookie.tag,
+        };
+        let Some(slot) = self.get(tag) else {
+            return Claim::Mismatch(Mismatch::UnknownTag);
+        };
+        let mut slot = slot.lock();
+        let in_flight = matches!(
+            slot.place,
+            Place::Queued(_) | Place::Sending | Place::Sent(_)
+        );
+        if !in_flight || slot.generation != cookie.generation {
+            return Claim::Mismatch(Mismatch::NotInFlight);
+        }
+        if slot.connection != connection {
+            return Claim::Mismatch(Mismatch::WrongConnection);
+        }
+        match core::mem::replace(&mut slot.place, Place::Empty) {
+            Place::Sent(request) => {
+                if keep(&request) {
+                    slot.place = Place::Receiving;
+                } else {
+                    slot.id = None;
+                }
+                Claim::Taken(request)
+            }
+            Place::Sending => {
+                slot.place = Place::Sending;
+                Claim::StillSending
+            }
+            other => {
+                slot.place = other;
+                Claim::Mismatch(Mismatch::TooEarly)
+            }
+        }
+    }
+
+    /// Whether the sender holds the request that a reply on `connection` is for.
+    pub(crate) fn is_sending(&self, connection: ConnectionId, cookie: Cookie) -> bool {
+        let tag = Tag {
+            hctx: cookie.hctx,
+            tag: cookie.tag,
+        };
+        self.get(tag).is_some_and(|slot| {
+            let slot = slot.lock();
+            matches!(slot.place, Place::Sending)
+                && slot.connection == connection
+                && slot.generation == cookie.generation
+        })
+    }
+
+    /// Where a request is whose timer has run out, counting the expiry.
+    pub(crate) fn overdue(&self, tag: Tag, id: RequestId) -> Overdue {
+        let Some(slot) = self.get(tag) else {
+            return Overdue::NotHere;
+        };
+        let mut slot = slot.lock();
+        if slot.id != Some(id) {
+            return Overdue::NotHere;
+        }
+        slot.expiries = slot.expiries.saturating_add(1);
+        Overdue::OnConnection(slot.connection, slot.expiries)
+    }
+
+    /// Takes a request that waits for a reply, whatever connection it was sent on.
+    pub(crate) fn take_sent(&self, tag: Tag, id: RequestId) -> Option<Started<Device>> {
+        let mut slot = self.get(tag)?.lock();
+        if slot.id != Some(id) {
+            return None;
+        }
+        slot.take_sent()
+    }
+
+    /// Keeps a request until a connection comes back.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Slots::enqueue`].
+    pub(crate) fn park(&self, request: Idle<Device>) -> Result<(), Idle<Device>> {
+        match self.get(request.tag()) {
+            None => Err(request),
+            Some(slot) => {
+                slot.lock().place = Place::Parked(request);
+                Ok(())
+            }
+        }
+    }
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Taking requests back from connections that have died, and the parked ones from where they wait.
+//!
+//! The requests are handed to their taker without a lock.
+
+#![forbid(unsafe_code)]
+
+use super::{
+    super::{
+        device::Device,
+        kapi::request::{
+            Idle,
+            Started, //
+        }, //
+    },
+    ConnectionId,
+    Place,
+    Queue,
+    Slot,
+    Slots, //
+};
+
+impl Slots {
+    /// Takes a request out of the queue of a connection that has died.
+    pub(crate) fn drain_queue(&self, queue: &mut Queue) -> Option<Started<Device>> {
+        let outgoing = self.dequeue(queue)?;
+        self.release(outgoing.tag);
+        Some(outgoing.request)
+    }
+
+    /// Takes the requests that wait for a reply on `connection` and which `wanted` names, and
+    /// hands them to `sink`. Returns how many stay.
+    pub(crate) fn drain_sent(
+        &self,
+        connection: ConnectionId,
+        wanted: impl Fn(&Started<Device>) -> bool,
+        sink: impl FnMut(Started<Device>),
+    ) -> usize {
+        let mut kept: usize = 0;
+        self.drain(
+            |slot| {
+                if slot.connection != connection {
+                    return false;
+                }
+                match &slot.place {
+                    Place::Sent(request) if wanted(request) => true,
+                    Place::Sent(_) => {
+                        kept = kept.saturating_add(1);
+                        false
+                    }
+                    _ => false,
+                }
+            },
+            sink,
+        );
+        kept
+    }
+
+    /// Takes the requests that wait for a reply on any connection up to `newest` and hands them to
+    /// `sink`: for when none of these lives.
+    pub(crate) fn drain_sent_until(&self, newest: ConnectionId, sink: impl FnMut(Started<Device>)) {
+        // The numbers wrap: those in the half of the circle before `newest` are older.
+        let is_older =
+            |connection: ConnectionId| newest.wrapping_sub(connection) < ConnectionId::MAX / 2;
+        self.drain(
+            |slot| matches!(slot.place, Place::Sent(_)) && is_older(slot.connection),
+            sink,
+        );
+    }
+
+    /// Empties the slots which `wanted` names among those that wait for a reply. `sink` is called
+    /// without a lock.
+    fn drain(&self, mut wanted: impl FnMut(&Slot) -> bool, mut sink: impl FnMut(Started<Device>)) {
+        for slot in self.slots.iter() {
+            let taken = {
+                let mut slot = slot.lock();
+                if !wanted(&slot) {
+                    continue;
+                }
+                slot.take_sent()
+            };
+            if let Some(request) = taken {
+                sink(request);
+            }
+        }
+    }
+
+    /// Takes all parked requests and hands them to `sink`.
+    pub(crate) fn unpark(&self, mut sink: impl FnMut(Idle<Device>)) {
+        for slot in self.slots.iter() {
+            let taken = {
+                let mut slot = slot.lock();
+                match core::mem::replace(&mut slot.place, Place::Empty) {
+                    Place::Parked(request) => request,
+                    other => {
+                        slot.place = other;
+                        continue;
+                    }
+                }
+            };
+            sink(taken);
+        }
+    }
+}

@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What all connections of one session share: whether it goes on, how many connections live, the
+//! parked requests, and the clock that runs while none lives.
+//!
+//! Lock order: a connection's state, then [`Session::liveness`], then a slot. A request is parked
+//! under the liveness lock, and a connection is counted up or down under it, so nothing is parked
+//! behind the back of whoever wakes the parked ones.
+
+#![forbid(unsafe_code)]
+
+use kernel::{
+    fmt,
+    new_spinlock,
+    prelude::*,
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        Arc,
+        SpinLock, //
+    },
+    workqueue::{
+        impl_has_delayed_work,
+        new_delayed_work,
+        DelayedWork,
+        WorkItem, //
+    }, //
+};
+
+use super::{
+    device::Device,
+    kapi::{
+        ratelimit::RateLimit,
+        request::{
+            Idle,
+            Started,
+            Status, //
+        },
+        wait::{
+            new_wait_queue,
+            WaitQueue, //
+        },
+        workqueue::{
+            cancel_delayed_sync_arc,
+            OwnedQueue, //
+        }, //
+    },
+    proto::ServerFlags,
+    request::{
+        ConnectionId,
+        Slots, //
+    }, //
+};
+
+/// How a session stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mode {
+    /// Requests are carried out, or wait for a connection.
+    Active,
+    /// No connection lives, and waiting for one has been given up: requests fail until one comes.
+    Expired,
+    /// The user has asked for the end: requests fail.
+    Disconnecting,
+    /// Over.
+    Ended,
+}
+
+/// What [`Session::liveness`] protects.
+struct Liveness {
+    mode: Mode,
+    /// Connections that have not died.
+    live: u32,
+    /// Changes whenever `live` becomes or leaves 0, so that an old clock knows itself to be old.
+    turn: u32,
+    /// The turn in which the clock was last started.
+    clock_turn: u32,
+    /// Requests may be parked.
+    has_parked: bool,
+}
+
+/// What becomes of a request that finds no connection.
+pub(crate) enum Parking {
+    /// It waits.
+    Parked,
+    /// A connection has come meanwhile: try again.
+    Retry(Idle<Device>),
+    /// It fails.
+    Refused(Idle<Device>),
+}
+
+/// The workqueues that the sessions of all devices share.
+pub(crate) struct Queues {
+    /// Sending and receiving. Memory reclaim may wait for it.
+    pub(crate) io: OwnedQueue,
+    /// Clocks and events: nothing that carries I/O.
+    pub(crate) control: OwnedQueue,
+}
+
+/// The shared part of one attachment of a device to a server.
+#[pin_data]
+pub(crate) struct Session {
+    /// Number of the device, for messages and events.
+    pub(crate) index: u32,
+    /// The device's requests.
+    pub(crate) slots: Arc<Slots>,
+    pub(crate) queues: Arc<Queues>,
+    /// Limits the messages that a peer can cause.
+    log_limit: RateLimit,
+    #[pin]
+    liveness: SpinLock<Liveness>,
+    /// Woken when a connection dies, has said goodbye, or stops sending for good.
+    #[pin]
+    pub(crate) changed: WaitQueue,
+    /// How long requests wait while no connection lives; 0 means not at all.
+    dead_connection_jiffies: Atomic<u64>,
+    /// [`ServerFlags`] as last set.
+    server_flags: Atomic<u32>,
+    /// The session's request timeout; 0 if the user has set none.
+    timeout_jiffies: Atomic<u32>,
+    #[pin]
+    clock: DelayedWork<Session>,
+}
+
+impl_has_delayed_work! {
+    impl HasDelayedWork<Self> for Session { self.clock }
+}
+
+/// Prints a message that a peer can cause, naming the device, and not too often.
+macro_rules! session_err {
+    ($session:expr, $($message:tt)*) => {
+        $session.complain(::kernel::prelude::fmt!($($message)*))
+    };
+}
+pub(crate) use session_err;
+
+impl Session {
+    /// A session without connections.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new(index: u32, slots: Arc<Slots>, queues: Arc<Queues>) -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                index,
+                slots,
+                queues,
+                log_limit: RateLimit::new(),
+                liveness <- new_spinlock!(
+                    Liveness {
+                        mode: Mode::Active,
+                        live: 0,
+                        turn: 0,
+                        clock_turn: 0,
+                        has_parked: false,
+                    },
+                    "rnbd::Liveness"
+                ),
+                changed <- new_wait_queue!("rnbd::Session::changed"),
+                dead_connection_jiffies: Atomic::new(0),
+                server_flags: Atomic::new(0),
+                timeout_jiffies: Atomic::new(0),
+                clock <- new_delayed_work!("rnbd::Session::clock"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Use [`session_err!`].
+    pub(crate) fn complain(&self, message: fmt::Arguments<'_>) {
+        if self.log_limit.allow() {
+            pr_err!("block nbd{}: {}\n", self.index, message);
+        }
+    }
+
+    /// How it stands.
+    pub(crate) fn mode(&self) -> Mode {
+        self.liveness.lock().mode
+    }
+
+    /// How many connections live.
+    pub(crate) fn live(&self) -> u32 {
+        self.liveness.lock().live
+    }
+
+    /// What the server can do.
+    pub(crate) fn server_flags(&self) -> ServerFlags {
+        ServerFlags::from_bits(self.server_flags.load(Relaxed))
+    }
+
+    /// Sets what the server can do.
+    pub(crate) fn set_server_flags(&self, flags: ServerFlags) {
+        self.server_flags.store(flags.bits(), Relaxed);
+    }
+
+    /// The request timeout, 0 if none is set.
+    pub(crate) fn timeout_jiffies(&self) -> u32 {
+        self.timeout_jiffies.load(Relaxed)
+    }
+
+    /// Sets the request timeout.
+    pub(crate) fn set_timeout(&self, jiffies: u32) {
+        self.timeout_jiffies.store(jiffies, Relaxed);
+    }
+
+    /// Sets how long requests wait while no connection lives. A running clock is not changed.
+    pub(crate) fn set_dead_connection_timeout(&self, jiffies: u64) {
+        self.dead_connection_jiffies.store(jiffies, Relaxed);
+    }
+
+    /// Counts a new connection, and sends what was parked for want of one.
+    ///
+    /// `publish` makes the connection known under its new number; it is called with a spinlock
+    /// held, so that whoever finds the connection counted finds it published as well.
+    pub(crate) fn connection_up(&self, publish: impl FnOnce(ConnectionId)) {
+        {
+            let mut liveness = self.liveness.lock();
+            publish(self.slots.next_connection());
+            liveness.live = liveness.live.saturating_add(1);
+            liveness.turn = liveness.turn.wrapping_add(1);
+            if liveness.mode == Mode::Expired {
+                liveness.mode = Mode::Active;
+            }
+        }
+        self.unpark(Idle::requeue);
+    }
+
+    /// Counts a connection that has died. Called under the lock of that connection's state.
+    ///
+    /// Returns whether those who listen are to be told, which is not so when the user has asked for
+    /// the end.
+    pub(crate) fn connection_down(self: &Arc<Self>) -> bool {
+        let mut liveness = self.liveness.lock();
+        liveness.live = liveness.live.saturating_sub(1);
+        if liveness.live == 0 && liveness.mode == Mode::Active {
+            liveness.turn = liveness.turn.wrapping_add(1);
+            match self.dead_connection_jiffies.load(Relaxed) {
+                0 => liveness.mode = Mode::Expired,
+                jiffies => {
+                    liveness.clock_turn = liveness.turn;
+                    self.queues.control.enqueue_delayed_anew(
+                        self.clone(),
+                        usize::try_from(jiffies).unwrap_or(usize::MAX),
+                    );
+                }
+            }
+        }
+        matches!(liveness.mode, Mode::Active | Mode::Expired)
+    }
+
+    /// Keeps a request for which no connection was found, or says what else to do with it.
+    pub(crate) fn park(&self, request: Idle<Device>) -> Parking {
+        let mut liveness = self.liveness.lock();
+        match liveness.mode {
+            Mode::Disconnecting | Mode::Ended => Parking::Refused(request),
+            _ if liveness.live > 0 => Parking::Retry(request),
+            Mode::Expired => Parking::Refused(request),
+            Mode::Active => match self.slots.park(request) {
+                Ok(()) => {
+                    liveness.has_parked = true;
+                    Parking::Parked
+                }
+                Err(request) => Parking::Refused(request),
+            },
+        }
+    }
+
+    /// The user wants the end: from now on requests fail. Parked ones do at once.
+    pub(crate) fn begin_disconnect(&self) {
+        {
+            let mut liveness = self.liveness.lock();
+            if liveness.mode != Mode::Ended {
+                liveness.mode = Mode::Disconnecting;
+            }
+        }
+        self.fail_parked();
+        self.changed.wake_all();
+    }
+
+    /// The session is over. The clock stops.
+    pub(crate) fn end(self: &Arc<Self>) {
+        self.liveness.lock().mode = Mode::Ended;
+        self.fail_parked();
+        cancel_delayed_sync_arc(self);
+        self.changed.wake_all();
+    }
+
+    /// What to do with a request whose connection has died: it is sent again (or parked, or refused)
+    /// by being dispatched again, unless the user has asked for the end.
+    pub(crate) fn hand_on(&self, request: Started<Device>) {
+        match self.mode() {
+            Mode::Active | Mode::Expired => request.requeue(),
+            Mode::Disconnecting | Mode::Ended => request.complete(Status::IoError),
+        }
+    }
+
+    /// Whether requests that may not be sent again yet have to wait; otherwise they fail now.
+    pub(crate) fn waits(&self) -> bool {
+        let liveness = self.liveness.lock();
+        liveness.mode == Mode::Active
+    }
+
+    fn fail_parked(&self) {
+        self.unpark(|request| request.fail(Status::IoError));
+    }
+
+    fn unpark(&self, sink: impl FnMut(Idle<Device>)) {
+        if core::mem::take(&mut self.liveness.lock().has_parked) {
+            self.slots.unpark(sink);
+        }
+    }
+
+    /// The clock has run out: nothing waits any longer, whether it was sent or not.
+    fn expire(&self) {
+        let newest = {
+            let mut liveness = self.liveness.lock();
+            let due = liveness.live == 0 && liveness.turn == liveness.clock_turn;
+            if !due || liveness.mode != Mode::Active {
+                return;
+            }
+            liveness.mode = Mode::Expired;
+            // A connection that comes from now on has a later number.
+            self.slots.newest_connection()
+        };
+        session_err!(self, "no connection came back in time, failing requests");
+        self.fail_parked();
+        self.slots
+            .drain_sent_until(newest, |request| request.complete(Status::IoError));
+    }
+}
+
+impl WorkItem for Session {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        this.expire();
+    }
+}
