@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The verb CONNECT: finds or makes a free device and starts a session on it.
+
+#![forbid(unsafe_code)]
+
+use kernel::{
+    prelude::*,
+    sync::{
+        aref::ARef,
+        lock::{
+            mutex::MutexBackend,
+            Guard, //
+        },
+        Arc, //
+    }, //
+};
+
+use super::{
+    super::{
+        config::ExportSize,
+        device::{
+            settings::Settings,
+            state::State,
+            Control,
+            Device,
+            Owner, //
+        },
+        kapi::gendisk::Disk,
+        proto::{
+            ClientFlags,
+            ServerFlags, //
+        },
+        registry::{
+            self,
+            Found,
+            Removal, //
+        }, //
+    },
+    add_candidate,
+    candidate,
+    ConnectRequest,
+    SETTLE_JIFFIES, //
+};
+
+/// The device's control lock, held.
+type Held<'a> = Guard<'a, Control, MutexBackend>;
+
+/// Connects a device and returns its index.
+///
+/// # Errors
+///
+/// - `EBUSY` if the device asked for is in use;
+/// - `EINVAL` if it is being removed, or for sizes, sockets or flags that cannot be;
+/// - `EBADF`, `ENOTSOCK` for file descriptors that are no sockets;
+/// - `EEXIST`, `ENOSPC`, `ENOMEM` if a device cannot be made.
+///
+/// The device is then as free as before.
+pub(crate) fn connect(request: &ConnectRequest) -> Result<u32> {
+    match request.index {
+        Some(index) => connect_index(request, index),
+        None => connect_any(request),
+    }
+}
+
+fn connect_index(request: &ConnectRequest, index: u32) -> Result<u32> {
+    let disk = match registry::find(index)? {
+        Found::Device(disk) => disk,
+        Found::Busy => {
+            pr_err!("nbd{}: connect: the device is going down\n", index);
+            return Err(EINVAL);
+        }
+        Found::Nothing => make(request)?,
+    };
+    let control = claim(&disk)?;
+    run(&disk, control, request)
+}
+
+/// Connects the first device that is free, preferably one that nobody has open.
+fn connect_any(request: &ConnectRequest) -> Result<u32> {
+    for is_fit in [|control: &Control| control.openers == 0, |_: &Control| true] {
+        let mut from = 0;
+        while let Some((index, disk)) = registry::next_from(from)? {
+            let control = disk.control.lock();
+            if control.state == State::Free && is_fit(&control) {
+                return run(&disk, control, request);
+            }
+            drop(control);
+            let Some(next) = index.checked_add(1) else {
+                break;
+            };
+            from = next;
+        }
+    }
+    let disk = make(request)?;
+    let control = claim(&disk)?;
+    run(&disk, control, request)
+}
+
+/// Makes a device with hardware queues for the request's sockets.
+fn make(request: &ConnectRequest) -> Result<ARef<Disk<Device>>> {
+    let connections = u32::try_from(request.sockets.len())
+        .unwrap_or(u32::MAX)
+        .max(1);
+    registry::create(request.index, connections).inspect_err(|error| {
+        pr_err!("connect: cannot make a device: {:?}\n", error);
+    })
+}
+
+/// Takes the control lock of a device that is free, or becomes so in time.
+fn claim(disk: &Disk<Device>) -> Result<Held<'_>> {
+    let mut control = disk.control.lock();
+    if control.state.is_going_away() {
+        if control.removal.is_some() {
+            dev_err!(disk, "connect: the device is going down\n");
+            return Err(EINVAL);
+        }
+        drop(control);
+        // Whatever the result, the state says it.
+        let _ = disk.wait_until_settled(SETTLE_JIFFIES);
+        control = disk.control.lock();
+    }
+    match control.state {
+        State::Free => Ok(control),
+        State::Removing => {
+            dev_err!(disk, "connect: the device is going down\n");
+            Err(EINVAL)
+        }
+        _ => {
+            dev_err!(disk, "connect: the device is in use\n");
+            Err(EBUSY)
+        }
+    }
+}
+
+/// Sets up a free device and starts it.
+fn run(disk: &Disk<Device>, mut control: Held<'_>, request: &ConnectRequest) -> Result<u32> {
+    let removal_before = control.removal.is_some();
+    let result = start(disk, &mut control, request);
+    if result.is_err() {
+        control.settings = Settings::new();
+        if !removal_before {
+            control.removal = None;
+        }
+    }
+    result.map(|()| disk.index)
+}
+
+fn start(disk: &Disk<Device>, control: &mut Control, request: &ConnectRequest) -> Result {
+    control.settings = settings(disk, request)?;
+    if let Some(flags) = request.client_flags {
+        apply_client_flags(disk, control, flags, false)?;
+    }
+    disk.start(disk, control, Owner::Netlink, request.pid)
+}
+
+fn settings(disk: &Disk<Device>, request: &ConnectRequest) -> Result<Settings> {
+    let mut settings = Settings::new();
+    let block_size_bytes = request
+        .block_size_bytes
+        .unwrap_or(u64::from(settings.size.block_size_bytes()));
+    settings.size = ExportSize::new(request.size_bytes, block_size_bytes).map_err(|error| {
+        dev_err!(disk, "connect: {:?}\n", error);
+        EINVAL
+    })?;
+    if let Some(seconds) = request.timeout_s {
+        settings.set_timeout(seconds);
+    }
+    if let Some(seconds) = request.dead_connection_timeout_s {
+        settings.set_dead_connection_timeout(seconds);
+    }
+    if let Some(flags) = request.server_flags {
+        // The upper half has no meaning and never counted.
+        let [.., b3, b2, b1, b0] = flags.to_be_bytes();
+        settings.server_flags = ServerFlags::from_bits(u32::from_be_bytes([b3, b2, b1, b0]));
+    }
+    for fd in &request.sockets {
+        let fd = i32::try_from(*fd).map_err(|_| EINVAL)?;
+        add_candidate(disk, &mut settings.sockets, candidate(disk, fd)?)?;
+    }
+    if let Some(backend) = &request.backend {
+        let mut copy = KVec::with_capacity(backend.len(), GFP_KERNEL)?;
+        copy.extend_from_slice(backend, GFP_KERNEL)?;
+        settings.backend = Some(Arc::new(copy, GFP_KERNEL)?);
+    }
+    Ok(settings)
+}
+
+/// Sets what happens to the device at the end of its session. DISCONNECT_ON_CLOSE is only taken back
+/// with `may_clear`.
+///
+/// # Errors
+///
+/// `ENOMEM`.
+pub(super) fn apply_client_flags(
+    disk: &Disk<Device>,
+    control: &mut Control,
+    flags: u64,
+    may_clear: bool,
+) -> Result {
+    let flags = ClientFlags::from_bits(flags);
+    if !flags.contains(ClientFlags::DESTROY_ON_DISCONNECT) {
+        control.removal = None;
+    } else if control.removal.is_none() {
+        control.removal = Some(Removal::new(disk.index, None)?);
+    }
+    let on_close = flags.contains(ClientFlags::DISCONNECT_ON_CLOSE);
+    if on_close || may_clear {
+        control.settings.disconnect_on_close = on_close;
+    }
+    Ok(())
+}

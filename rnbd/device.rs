@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! One device `/dev/nbdN`: what is set up on it, whether a session runs, and who has it open.
+//!
+//! [`Device::control`] protects all of that and is the outermost lock of the driver within a device; it
+//! is never held while waiting for a peer. [`Device::running`] is the session as the I/O path sees it,
+//! under a spinlock of its own.
+
+#![forbid(unsafe_code)]
+
+pub(crate) mod settings;
+pub(crate) mod size;
+mod start;
+pub(crate) mod state;
+mod stop;
+
+use kernel::{
+    new_mutex,
+    new_spinlock,
+    prelude::*,
+    sync::{
+        Arc,
+        Mutex,
+        SpinLock, //
+    }, //
+};
+
+pub(crate) use self::stop::Farewell;
+use self::{
+    settings::Settings,
+    state::State, //
+};
+use super::{
+    config::Numbering,
+    connections::Connections,
+    kapi::{
+        debugfs,
+        gendisk::Disk,
+        module_ref::ModuleRef,
+        sysfs,
+        wait::{
+            new_wait_queue,
+            Sleep,
+            WaitQueue,
+            Woken, //
+        }, //
+    },
+    observe::Observed,
+    proto::ServerFlags,
+    registry::Removal,
+    request::Slots, //
+};
+
+/// Who decides over a device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Owner {
+    /// Whoever opens it, by ioctls.
+    Openers,
+    /// Netlink; ioctls can only end the session.
+    Netlink,
+}
+
+/// What exists from the start of a session to the end of its teardown, in the order of going away.
+pub(crate) struct Presence {
+    _debugfs: Option<debugfs::Dir>,
+    _backend: Option<sysfs::File<Device>>,
+    _pid: sysfs::File<Device>,
+    /// Last: afterwards the module may go.
+    _module: ModuleRef,
+}
+
+/// What [`Device::control`] protects.
+pub(crate) struct Control {
+    pub(crate) state: State,
+    /// How many times the device is open.
+    pub(crate) openers: u32,
+    pub(crate) owner: Owner,
+    /// What a session is, or will be, made of.
+    pub(crate) settings: Settings,
+    /// The server flags that the queue limits were made from.
+    limits_flags: ServerFlags,
+    presence: Option<Presence>,
+    /// Made with the first session and kept: the tag set never changes.
+    slots: Option<Arc<Slots>>,
+    /// Set if the device is to be removed when its session has ended.
+    pub(crate) removal: Option<Pin<KBox<Removal>>>,
+}
+
+/// The driver's part of a disk.
+#[pin_data]
+pub(crate) struct Device {
+    pub(crate) index: u32,
+    numbering: Numbering,
+    pub(crate) observed: Arc<Observed>,
+    #[pin]
+    running: SpinLock<Option<Arc<Connections>>>,
+    #[pin]
+    pub(crate) control: Mutex<Control>,
+    /// Woken when the state has changed.
+    #[pin]
+    settled: WaitQueue,
+}
+
+impl Device {
+    /// A free device.
+    pub(crate) fn new(
+        index: u32,
+        numbering: Numbering,
+        observed: Arc<Observed>,
+    ) -> impl PinInit<Self, Error> {
+        try_pin_init!(Self {
+            index,
+            numbering,
+            observed,
+            running <- new_spinlock!(None, "rnbd::Device::running"),
+            control <- new_mutex!(
+                Control {
+                    state: State::Free,
+                    openers: 0,
+                    owner: Owner::Openers,
+                    settings: Settings::new(),
+                    limits_flags: ServerFlags::default(),
+                    presence: None,
+                    slots: None,
+                    removal: None,
+                },
+                "rnbd::Device::control"
+            ),
+            settled <- new_wait_queue!("rnbd::Device::settled"),
+        }? Error)
+    }
+
+    /// The connections of the running session.
+    pub(crate) fn running(&self) -> Option<Arc<Connections>> {
+        self.running.lock().clone()
+    }
+
+    /// Waits until the session that is being ended, or whose openers are still there, is gone.
+    ///
+    /// # Errors
+    ///
+    /// It is not gone after `timeout_jiffies`, or a fatal signal came.
+    pub(crate) fn wait_until_settled(&self, timeout_jiffies: usize) -> Result<(), Woken> {
+        let is_settled = || {
+            // The condition may not sleep: if somebody has the lock, that one wakes us later.
+            self.control
+                .try_lock()
+                .is_some_and(|control| !control.state.is_going_away())
+        };
+        self.settled
+            .wait(Sleep::Killable, timeout_jiffies, is_settled)
+    }
+
+    /// Waits until nobody is ending the session any more, for at most `timeout_jiffies`. Its openers may
+    /// still be there.
+    pub(crate) fn wait_until_stopped(&self, timeout_jiffies: usize) {
+        let is_stopped = || {
+            self.control
+                .try_lock()
+                .is_some_and(|control| control.state != State::Stopping)
+        };
+        // Who ends it goes on anyway.
+        let _ = self
+            .settled
+            .wait(Sleep::Killable, timeout_jiffies, is_stopped);
+    }
+
+    /// Whether somebody uses the device: what STATUS says.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.control.lock().state.is_connected()
+    }
+
+    /// Makes the timeout that of the settings, if a session runs.
+    pub(crate) fn apply_timeout(&self, disk: &Disk<Self>, control: &Control) {
+        let Some(connections) = self.running() else {
+            return;
+        };
+        let settings = &control.settings;
+        connections.session().set_timeout(settings.timeout_jiffies);
+        self.observed.set_timeout(settings.timeout_jiffies);
+        disk.set_request_timeout(settings.request_timeout_jiffies());
+    }
+
+    /// Another opener.
+    ///
+    /// # Errors
+    ///
+    /// `ENXIO` if the device is being removed.
+    pub(crate) fn opened(&self, disk: &Disk<Self>) -> Result {
+        let mut control = self.control.lock();
+        if control.state == State::Removing {
+            return Err(ENXIO);
+        }
+        control.openers = control.openers.saturating_add(1);
+        // A device without a session still has the partitions of the last one.
+        if control.openers == 1 && control.state != State::Running {
+            self.request_partition_scan(disk);
+        }
+        Ok(())
+    }
+
+    /// One opener less.
+    pub(crate) fn closed(&self, disk: &Disk<Self>) {
+        let ends_session = {
+            let mut control = self.control.lock();
+            control.openers = control.openers.saturating_sub(1);
+            if control.openers > 0 {
+                return;
+            }
+            match control.state {
+                State::SettingUp => control.forget_set_up(),
+                State::Draining => self.wind_down(disk, &mut control),
+                _ => (),
+            }
+            control.state == State::Running && control.settings.disconnect_on_close
+        };
+        self.settled.wake_all();
+        if ends_session {
+            self.stop(disk, Farewell::Said);
+        }
+    }
+
+    fn request_partition_scan(&self, disk: &Disk<Self>) {
+        if self.numbering.scans_partitions() {
+            disk.request_partition_scan();
+        }
+    }
+}
+
+impl Control {
+    /// Makes a free device one that is being set up by its openers.
+    pub(crate) fn begin_set_up(&mut self) {
+        // Any other state stays as it is.
+        let _ = self.state.advance(State::SettingUp);
+    }
+
+    /// Forgets an unfinished set-up.
+    fn forget_set_up(&mut self) {
+        self.settings = Settings::new();
+        let _ = self.state.advance(State::Free);
+    }
+}
