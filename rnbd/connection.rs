@@ -81,6 +81,9 @@ pub(crate) enum Life {
     /// We have given it up. What the peer still sends is read and dropped, because its close is the
     /// sign that it will not execute any more what it was sent.
     Closing,
+    /// It broke in a way that says nothing of the peer, which will not be heard of again: what it may
+    /// still execute waits for its own time.
+    Abandoned,
     /// The peer has closed, or nothing is waited for.
     Closed,
 }
@@ -120,6 +123,8 @@ struct State {
     again: bool,
     /// The receiver has a reply to a request that the sender still holds.
     reply_waits: bool,
+    /// How long a send that could not go on waits next.
+    back_off_ms: u32,
 }
 
 /// One connection of a session.
@@ -181,6 +186,7 @@ impl Connection {
                         blocked: false,
                         again: false,
                         reply_waits: false,
+                        back_off_ms: send::BACK_OFF_MIN_MS,
                     },
                     "rnbd::Connection::state"
                 ),
@@ -244,17 +250,21 @@ impl Connection {
         }
     }
 
-    /// Takes no more requests and sends DISC, at the next message boundary and before anything queued.
+    /// Takes no more requests, fails those that no byte was sent of, and sends DISC at the next message
+    /// boundary.
     pub(crate) fn say_goodbye(self: &Arc<Self>) {
-        let tx = {
+        let (mut queue, tx) = {
             let mut state = self.state.lock();
             if state.life != Life::Live {
                 return;
             }
             state.life = Life::Leaving;
             state.goodbye = Goodbye::Wanted;
-            state.take_role()
+            (state.queue.take_all(), state.take_role())
         };
+        while let Some(request) = self.session.slots.drain_queue(&mut queue) {
+            self.session.hand_on(request);
+        }
         if let Some(tx) = tx {
             self.transmit(tx);
         }

@@ -4,16 +4,22 @@
 //! new socket in a dead one's place, and ending them all.
 //!
 //! A place's spinlock protects which connection is there and nothing else; a hardware queue's cursor
-//! protects which connection its current batch is on. Lock order: cursor, then a connection's state;
-//! `keep` is outermost and only taken by those who change the set.
+//! has one for the connection that is left unflushed. Both are leaves. `keep` is only taken by those who
+//! change the set, and outside of a connection's locks.
 
 #![forbid(unsafe_code)]
+
+mod reconnect;
 
 use kernel::{
     new_mutex,
     new_spinlock,
     prelude::*,
     sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
         Arc,
         Mutex,
         SpinLock, //
@@ -55,16 +61,26 @@ use super::{
 const GOODBYE_JIFFIES: usize = HZ as usize;
 
 /// How far a hardware queue has got.
-#[derive(Default)]
+#[pin_data]
 struct Cursor {
     /// Counts batches: each goes to the next of the queue's connections.
-    turn: u32,
-    /// The connection with requests of the current batch that have not been flushed.
-    open: Option<Arc<Connection>>,
+    turn: Atomic<u32>,
+    /// The connection with requests of a batch that have not been flushed.
+    #[pin]
+    open: SpinLock<Option<Arc<Connection>>>,
+}
+
+impl Cursor {
+    fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            turn: Atomic::new(0),
+            open <- new_spinlock!(None, "rnbd::Cursor::open"),
+        })
+    }
 }
 
 /// A connection being watched, dead or alive.
-type Watched = KBox<Watch<Connection>>;
+type Watched = Pin<KBox<Watch<Connection>>>;
 
 /// The set of connections. Its size is fixed when the session starts.
 #[pin_data]
@@ -72,7 +88,7 @@ pub(crate) struct Connections {
     session: Arc<Session>,
     spread: Spread,
     places: PinnedSlice<SpinLock<Arc<Connection>>>,
-    cursors: PinnedSlice<SpinLock<Cursor>>,
+    cursors: PinnedSlice<Cursor>,
     #[pin]
     keep: Mutex<KVec<Watched>>,
 }
@@ -98,9 +114,7 @@ impl Connections {
             connections: u32::try_from(connections.len())?,
         };
         let watched = KVec::with_capacity(connections.len(), GFP_KERNEL)?;
-        let cursors = PinnedSlice::new(usize::try_from(hctxs)?, || {
-            new_spinlock!(Cursor::default(), "rnbd::Cursor")
-        })?;
+        let cursors = PinnedSlice::new(usize::try_from(hctxs)?, Cursor::new)?;
         let mut rest = connections.iter();
         let places = PinnedSlice::try_new(connections.len(), || {
             let connection = rest.next().ok_or(EINVAL)?.clone();
@@ -120,8 +134,11 @@ impl Connections {
             this.session.connection_up(|id| connection.set_id(id));
         }
         for connection in &connections {
-            this.watch(&mut this.keep.lock(), connection)
-                .inspect_err(|_| this.end())?;
+            let watched = this.watch(&mut this.keep.lock(), connection);
+            if watched.is_err() {
+                this.end();
+                watched?;
+            }
         }
         Ok(this)
     }
@@ -137,7 +154,7 @@ impl Connections {
 
     /// Starts to receive on a connection.
     fn watch(&self, keep: &mut KVec<Watched>, connection: &Arc<Connection>) -> Result {
-        let (watch, _) = Watch::new(connection.socket().clone(), connection.clone())?;
+        let watch = Watch::new(connection.socket().clone(), connection.clone())?;
         keep.push(watch, GFP_KERNEL)?;
         // What came before the watch brings no wake-up.
         connection.kick();
@@ -176,17 +193,18 @@ impl Connections {
         hctx: u32,
         request: Idle<Device>,
         last: bool,
-    ) -> Result<(), Rejected> {
+    ) -> Result<(), Rejected<Device>> {
         let mut request = match self.enqueue(hctx, request, last) {
             Ok(()) => return Ok(()),
             Err(request) => request,
         };
-        loop {
+        // A connection that is counted as alive takes the request, unless it dies meanwhile.
+        for _ in 0..=self.places.len() {
             match self.session.park(request) {
                 Parking::Parked => return Ok(()),
-                Parking::Refused(request) => {
-                    session_err!(self.session, "no connection left, failing a request");
-                    return Err(request.reject(Status::IoError));
+                Parking::Refused(refused) => {
+                    request = refused;
+                    break;
                 }
                 Parking::Retry(again) => request = again,
             }
@@ -195,32 +213,32 @@ impl Connections {
                 Err(again) => request = again,
             }
         }
+        if !self.session.is_ending() {
+            session_err!(self.session, "no connection left, failing a request");
+        }
+        Err(request.reject(Status::IoError))
+    }
+
+    fn cursor(&self, hctx: u32) -> Option<&Cursor> {
+        self.cursors.get(usize::try_from(hctx).ok()?)
     }
 
     fn enqueue(&self, hctx: u32, request: Idle<Device>, last: bool) -> Result<(), Idle<Device>> {
-        let Some(cursor) = usize::try_from(hctx)
-            .ok()
-            .and_then(|hctx| self.cursors.get(hctx))
-        else {
+        let Some(cursor) = self.cursor(hctx) else {
             return Err(request);
         };
-        let (result, left_open, current) = {
-            let mut cursor = cursor.lock();
-            let first = self.spread.nth(hctx, cursor.turn).unwrap_or(0);
-            let (result, taken) = self.enqueue_at(first, request);
-            if last {
-                cursor.turn = cursor.turn.wrapping_add(1);
-                (result, cursor.open.take(), taken)
-            } else if let Some(taken) = taken {
-                let before = cursor.open.replace(taken.clone());
-                (
-                    result,
-                    before.filter(|before| !Arc::ptr_eq(before, &taken)),
-                    None,
-                )
-            } else {
-                (result, None, None)
-            }
+        let turn = cursor.turn.load(Relaxed);
+        let first = self.spread.nth(hctx, turn).unwrap_or(0);
+        let (result, taken) = self.enqueue_at(first, request);
+        // Whoever leaves a connection unflushed here comes back with `last` or `commit`.
+        let (left_open, current) = if last {
+            cursor.turn.store(turn.wrapping_add(1), Relaxed);
+            (cursor.open.lock().take(), taken)
+        } else if let Some(taken) = taken {
+            let before = cursor.open.lock().replace(taken.clone());
+            (before.filter(|before| !Arc::ptr_eq(before, &taken)), None)
+        } else {
+            (None, None)
         };
         if let Some(connection) = left_open {
             connection.flush();
@@ -259,75 +277,12 @@ impl Connections {
 
     /// Sends what is queued for a hardware queue.
     pub(crate) fn commit(&self, hctx: u32) {
-        let open = usize::try_from(hctx)
-            .ok()
-            .and_then(|hctx| self.cursors.get(hctx))
-            .and_then(|cursor| cursor.lock().open.take());
+        let open = self
+            .cursor(hctx)
+            .and_then(|cursor| cursor.open.lock().take());
         if let Some(connection) = open {
             connection.flush();
         }
-    }
-
-    /// Looks for connections whose peers have gone without being noticed yet.
-    pub(crate) fn notice_dead(&self) {
-        for connection in (0..self.places.len()).filter_map(|position| self.at(position)) {
-            if connection.is_alive() && connection.socket().events().is_hang_up() {
-                connection.kill(Death::EndOfStream);
-            }
-        }
-    }
-
-    /// Whether a live connection uses this socket.
-    pub(crate) fn uses(&self, candidate: &Candidate) -> bool {
-        (0..self.places.len())
-            .filter_map(|position| self.at(position))
-            .any(|connection| connection.is_alive() && connection.socket().is(candidate))
-    }
-
-    /// Puts a new connection over `candidate` in the place of the first dead one. Returns false if
-    /// none is dead; the socket is then dropped.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`; nothing has changed then.
-    pub(crate) fn replace_dead(&self, candidate: Candidate) -> Result<bool> {
-        let mut keep = self.keep.lock();
-        let dead = (0..self.places.len()).find(|position| {
-            self.at(*position)
-                .is_some_and(|connection| !connection.is_alive())
-        });
-        let Some((dead, place)) = dead.and_then(|dead| Some((dead, self.places.get(dead)?))) else {
-            return Ok(false);
-        };
-        let connection = Self::connect(&self.session, u32::try_from(dead)?, candidate)?;
-        let (watch, _) = Watch::new(connection.socket().clone(), connection.clone())?;
-        self.forget_those_over(&mut keep);
-        keep.push(watch, GFP_KERNEL)?;
-        let mut before = None;
-        self.session.connection_up(|id| {
-            connection.set_id(id);
-            before = Some(core::mem::replace(&mut *place.lock(), connection.clone()));
-        });
-        connection.kick();
-        drop(before);
-        pr_info!(
-            "block nbd{}: connection {} is back\n",
-            self.session.index,
-            dead
-        );
-        Ok(true)
-    }
-
-    /// Lets go of the dead connections for whose peers nothing waits any more.
-    fn forget_those_over(&self, keep: &mut KVec<Watched>) {
-        keep.retain(|watch| {
-            let connection = watch.watcher().clone();
-            if connection.is_alive() || !connection.is_over() {
-                return true;
-            }
-            connection.retire();
-            false
-        });
     }
 
     /// Announces the end on every connection. Does not wait for anybody.
@@ -366,8 +321,12 @@ impl Connections {
             drop(watch);
             connection.retire();
         }
+        // Of a start that failed some may not have been watched.
+        for connection in (0..self.places.len()).filter_map(|position| self.at(position)) {
+            connection.retire();
+        }
         for cursor in self.cursors.iter() {
-            let open = cursor.lock().open.take();
+            let open = cursor.open.lock().take();
             drop(open);
         }
     }

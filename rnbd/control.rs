@@ -101,8 +101,8 @@ pub(crate) fn index_in_range(index: u32) -> bool {
 fn find(verb: &str, index: u32) -> Result<ARef<Disk<Device>>> {
     match registry::find(index)? {
         Found::Device(disk) => Ok(disk),
-        Found::Busy => {
-            pr_err!("nbd{}: {}: the device is going down\n", index, verb);
+        Found::Making | Found::Removing => {
+            pr_err!("nbd{}: {}: the device is coming or going\n", index, verb);
             Err(EINVAL)
         }
         Found::Nothing => {
@@ -119,26 +119,23 @@ fn find(verb: &str, index: u32) -> Result<ARef<Disk<Device>>> {
 /// `EINVAL` if there is no such device, or it carries another backend's export.
 pub(crate) fn disconnect(index: u32, backend: Option<&[u8]>) -> Result {
     let disk = find("disconnect", index)?;
-    {
-        let mut control = disk.control.lock();
-        let stored = control.settings.backend.as_ref();
-        if let (Some(given), Some(stored)) = (backend, stored) {
-            if given != stored.as_slice() {
-                dev_err!(&*disk, "disconnect: it carries another backend\n");
-                return Err(EINVAL);
-            }
-        }
-        match control.state {
-            State::Removing => return Err(EINVAL),
-            State::SettingUp => {
-                control.settings.sockets.clear();
-                control.settings.owner_thread = None;
-                return Ok(());
-            }
-            _ => (),
+    let mut control = disk.control.lock();
+    let stored = control.settings.backend.as_ref();
+    if let (Some(given), Some(stored)) = (backend, stored) {
+        if given != stored.as_slice() {
+            dev_err!(&*disk, "disconnect: it carries another backend\n");
+            return Err(EINVAL);
         }
     }
-    disk.stop(&disk, Farewell::Said);
+    match control.state {
+        State::Removing => return Err(EINVAL),
+        State::SettingUp => {
+            control.settings.forget_sockets();
+            return Ok(());
+        }
+        _ => (),
+    }
+    disk.stop(&disk, control, Farewell::Said);
     // If somebody else is ending it, that has to have happened as well. What openers do is theirs.
     disk.wait_until_stopped(SETTLE_JIFFIES);
     Ok(())
@@ -149,25 +146,13 @@ pub(crate) fn disconnect(index: u32, backend: Option<&[u8]>) -> Result {
 /// # Errors
 ///
 /// `ENOMEM`.
-pub(crate) fn status(index: Option<u32>) -> Result<KVec<(u32, bool)>> {
-    let mut devices = KVec::new();
-    match index {
-        Some(index) => {
-            if let Found::Device(disk) = registry::find(index)? {
-                devices.push((index, disk.is_connected()), GFP_KERNEL)?;
-            }
-        }
-        None => {
-            devices.reserve(registry::count()?, GFP_KERNEL)?;
-            let mut from = 0;
-            while let Some((index, disk)) = registry::next_from(from)? {
-                devices.push((index, disk.is_connected()), GFP_KERNEL)?;
-                let Some(next) = index.checked_add(1) else {
-                    break;
-                };
-                from = next;
-            }
-        }
+pub(crate) fn status(index: Option<u32>) -> Result<KVVec<(u32, bool)>> {
+    let Some(index) = index else {
+        return registry::status_of_all();
+    };
+    let mut devices = KVVec::new();
+    if let Some(is_connected) = registry::status(index)? {
+        devices.push((index, is_connected), GFP_KERNEL)?;
     }
     Ok(devices)
 }

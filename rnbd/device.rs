@@ -19,6 +19,14 @@ use kernel::{
     new_spinlock,
     prelude::*,
     sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        lock::{
+            mutex::MutexBackend,
+            Guard, //
+        },
         Arc,
         Mutex,
         SpinLock, //
@@ -86,6 +94,9 @@ pub(crate) struct Control {
     pub(crate) removal: Option<Pin<KBox<Removal>>>,
 }
 
+/// The control lock of a device, held.
+pub(crate) type Held<'a> = Guard<'a, Control, MutexBackend>;
+
 /// The driver's part of a disk.
 #[pin_data]
 pub(crate) struct Device {
@@ -96,6 +107,10 @@ pub(crate) struct Device {
     running: SpinLock<Option<Arc<Connections>>>,
     #[pin]
     pub(crate) control: Mutex<Control>,
+    /// The state as those see it who wait for it to change, or only ask, without the lock.
+    is_connected: Atomic<bool>,
+    is_stopping: Atomic<bool>,
+    is_going_away: Atomic<bool>,
     /// Woken when the state has changed.
     #[pin]
     settled: WaitQueue,
@@ -126,6 +141,9 @@ impl Device {
                 },
                 "rnbd::Device::control"
             ),
+            is_connected: Atomic::new(false),
+            is_stopping: Atomic::new(false),
+            is_going_away: Atomic::new(false),
             settled <- new_wait_queue!("rnbd::Device::settled"),
         }? Error)
     }
@@ -141,33 +159,39 @@ impl Device {
     ///
     /// It is not gone after `timeout_jiffies`, or a fatal signal came.
     pub(crate) fn wait_until_settled(&self, timeout_jiffies: usize) -> Result<(), Woken> {
-        let is_settled = || {
-            // The condition may not sleep: if somebody has the lock, that one wakes us later.
-            self.control
-                .try_lock()
-                .is_some_and(|control| !control.state.is_going_away())
-        };
-        self.settled
-            .wait(Sleep::Killable, timeout_jiffies, is_settled)
+        self.settled.wait(Sleep::Killable, timeout_jiffies, || {
+            !self.is_going_away.load(Relaxed)
+        })
     }
 
     /// Waits until nobody is ending the session any more, for at most `timeout_jiffies`. Its openers may
     /// still be there.
     pub(crate) fn wait_until_stopped(&self, timeout_jiffies: usize) {
-        let is_stopped = || {
-            self.control
-                .try_lock()
-                .is_some_and(|control| control.state != State::Stopping)
-        };
         // Who ends it goes on anyway.
-        let _ = self
-            .settled
-            .wait(Sleep::Killable, timeout_jiffies, is_stopped);
+        let _ = self.settled.wait(Sleep::Killable, timeout_jiffies, || {
+            !self.is_stopping.load(Relaxed)
+        });
     }
 
     /// Whether somebody uses the device: what STATUS says.
     pub(crate) fn is_connected(&self) -> bool {
-        self.control.lock().state.is_connected()
+        self.is_connected.load(Relaxed)
+    }
+
+    /// Makes a change of the state known.
+    fn publish_state(&self, control: &Control) {
+        let state = control.state;
+        self.is_connected.store(state.is_connected(), Relaxed);
+        self.is_stopping.store(state == State::Stopping, Relaxed);
+        self.is_going_away.store(state.is_going_away(), Relaxed);
+        self.settled.wake_all();
+    }
+
+    /// Makes a free device one that is being set up by its openers; any other stays what it is.
+    pub(crate) fn begin_set_up(&self, control: &mut Control) {
+        if control.state.advance(State::SettingUp).is_ok() {
+            self.publish_state(control);
+        }
     }
 
     /// Makes the timeout that of the settings, if a session runs.
@@ -201,23 +225,20 @@ impl Device {
 
     /// One opener less.
     pub(crate) fn closed(&self, disk: &Disk<Self>) {
-        let ends_session = {
-            let mut control = self.control.lock();
-            control.openers = control.openers.saturating_sub(1);
-            if control.openers > 0 {
-                return;
-            }
-            match control.state {
-                State::SettingUp => control.forget_set_up(),
-                State::Draining => self.wind_down(disk, &mut control),
-                _ => (),
-            }
-            control.state == State::Running && control.settings.disconnect_on_close
-        };
-        self.settled.wake_all();
-        if ends_session {
-            self.stop(disk, Farewell::Said);
+        let mut control = self.control.lock();
+        control.openers = control.openers.saturating_sub(1);
+        if control.openers > 0 {
+            return;
         }
+        match control.state {
+            State::SettingUp => control.forget_set_up(),
+            State::Draining => self.wind_down(disk, &mut control),
+            State::Running if control.settings.disconnect_on_close => {
+                return self.stop(disk, control, Farewell::Said);
+            }
+            _ => (),
+        }
+        self.publish_state(&control);
     }
 
     fn request_partition_scan(&self, disk: &Disk<Self>) {
@@ -228,12 +249,6 @@ impl Device {
 }
 
 impl Control {
-    /// Makes a free device one that is being set up by its openers.
-    pub(crate) fn begin_set_up(&mut self) {
-        // Any other state stays as it is.
-        let _ = self.state.advance(State::SettingUp);
-    }
-
     /// Forgets an unfinished set-up.
     fn forget_set_up(&mut self) {
         self.settings = Settings::new();

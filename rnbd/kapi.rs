@@ -6,6 +6,7 @@
 //! Each file is a candidate for the kernel crate, and is named after what it wraps.
 
 pub(crate) mod bio;
+mod control_message;
 pub(crate) mod credentials;
 pub(crate) mod debugfs;
 pub(crate) mod gendisk;

@@ -52,7 +52,7 @@ impl Driver for Device {
         hctx: u32,
         request: Idle<Self>,
         last: bool,
-    ) -> Result<(), Rejected> {
+    ) -> Result<(), Rejected<Self>> {
         let Some(connections) = disk.running() else {
             return Err(request.reject(Status::IoError));
         };
@@ -110,17 +110,22 @@ fn refusal(connections: &Connections, request: &Idle<Device>) -> Option<Status> 
 
 /// The timer of a request has run out.
 fn expire(connections: &Connections, request: &TimedOut) -> Timer {
+    if !request.is_overdue() {
+        // It was dispatched again while this was on its way.
+        return Timer::Rearm;
+    }
     let session = connections.session();
     let slots = &session.slots;
     let (tag, id) = (request.tag(), request.id());
     let Overdue::OnConnection(number, expiries) = slots.overdue(tag, id) else {
         return Timer::Done;
     };
-    let connection: Option<Arc<Connection>> = connections
-        .find(number)
-        .filter(|connection| connection.is_alive());
+    let connection: Option<Arc<Connection>> = connections.find(number);
+    let is_live = connection
+        .as_ref()
+        .is_some_and(|connection| connection.is_alive());
     let timeout_is_set = session.timeout_jiffies() != 0;
-    match expiry::decide(connections.count(), timeout_is_set, connection.is_some()) {
+    match expiry::decide(connections.count(), timeout_is_set, is_live) {
         Expiry::Keep => {
             session_err!(
                 session,
@@ -129,15 +134,15 @@ fn expire(connections: &Connections, request: &TimedOut) -> Timer {
             );
             return Timer::Rearm;
         }
-        Expiry::KillAndResend => {
+        Expiry::KillAndResend | Expiry::Resend => {
+            // What is still in the old socket must not be executed after what is sent from now on.
             if let Some(connection) = connection {
                 connection.kill(Death::TimedOut);
             }
         }
-        Expiry::Resend => (),
     }
     // If somebody else holds the request, the death of the connection makes it hand it on.
-    if let Some(request) = slots.take_sent(tag, id) {
+    if let Some(request) = slots.take_sent(tag, id, number) {
         session.hand_on(request);
     }
     Timer::Done

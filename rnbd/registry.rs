@@ -8,22 +8,22 @@
 
 #![forbid(unsafe_code)]
 
+mod removal;
+
 use kernel::{
-    new_work,
     prelude::*,
     rbtree::RBTree,
     static_lock_class,
     sync::{
         aref::ARef,
         Arc, //
-    },
-    workqueue::{
-        impl_has_work,
-        Work,
-        WorkItem, //
     }, //
 };
 
+pub(crate) use self::removal::{
+    remove_soon,
+    Removal, //
+};
 use super::{
     config::Numbering,
     device::{
@@ -57,10 +57,21 @@ const QUEUE_DEPTH: u32 = 128;
 
 /// What is known about an index.
 enum Entry {
-    /// A disk is being made or removed.
-    Busy,
+    /// A disk is being made.
+    Making,
     /// There is a device.
     Live(AddedDisk<Device>),
+    /// Its disk is being removed.
+    Removing,
+}
+
+impl Entry {
+    fn is_connected(&self) -> bool {
+        match self {
+            Self::Live(disk) => disk.is_connected(),
+            Self::Making | Self::Removing => false,
+        }
+    }
 }
 
 struct Registry {
@@ -90,7 +101,7 @@ pub(crate) fn open(numbering: Numbering) -> Result<Registration> {
     let io_flags = Flags::MEM_RECLAIM | Flags::HIGHPRI | Flags::UNBOUND;
     let queues = Queues {
         io: OwnedQueue::new(fmt!("nbd-io"), io_flags, 0)?,
-        control: OwnedQueue::new(fmt!("nbd-control"), Flags::MEM_RECLAIM | Flags::UNBOUND, 0)?,
+        events: OwnedQueue::new(fmt!("nbd-events"), Flags::UNBOUND, 0)?,
     };
     let registry = Registry {
         devices: RBTree::new(),
@@ -124,28 +135,12 @@ impl Drop for Registration {
             reserves,
             ..
         } = registry;
-        remove_all(devices, &removals);
+        removal::remove_all(devices, &removals);
         // Waits for the removals.
         drop(removals);
         drop(queues);
         drop(debugfs);
         drop(reserves);
-    }
-}
-
-/// Removes the devices side by side: each takes some grace periods of its own.
-fn remove_all(mut devices: RBTree<u32, Entry>, removals: &OwnedQueue) {
-    loop {
-        let Some(index) = devices.keys().next().copied() else {
-            return;
-        };
-        let Some(Entry::Live(disk)) = devices.remove(&index) else {
-            continue;
-        };
-        // Without memory the disk is dropped, and so removed, right here.
-        if let Ok(removal) = Removal::new(index, Some(disk)) {
-            removals.enqueue(removal);
-        }
     }
 }
 
@@ -201,8 +196,10 @@ pub(crate) fn keep_reserves() -> Result {
 pub(crate) enum Found {
     /// The device.
     Device(ARef<Disk<Device>>),
-    /// It is being made or removed.
-    Busy,
+    /// It is being made.
+    Making,
+    /// It is being removed.
+    Removing,
     /// Nothing.
     Nothing,
 }
@@ -216,7 +213,8 @@ pub(crate) fn find(index: u32) -> Result<Found> {
     with(|registry| {
         Ok(match registry.devices.get(&index) {
             Some(Entry::Live(disk)) => Found::Device(disk.reference()),
-            Some(Entry::Busy) => Found::Busy,
+            Some(Entry::Making) => Found::Making,
+            Some(Entry::Removing) => Found::Removing,
             None => Found::Nothing,
         })
     })
@@ -244,13 +242,29 @@ pub(crate) fn next_from(from: u32) -> Result<Option<(u32, ARef<Disk<Device>>)>> 
     })
 }
 
-/// How many devices there are.
+/// Whether the device `index` is connected; [`None`] if there is none. One that is being made or removed
+/// is there and not connected.
 ///
 /// # Errors
 ///
 /// See [`numbering`].
-pub(crate) fn count() -> Result<usize> {
-    with(|registry| Ok(registry.devices.values().count()))
+pub(crate) fn status(index: u32) -> Result<Option<bool>> {
+    with(|registry| Ok(registry.devices.get(&index).map(Entry::is_connected)))
+}
+
+/// All devices, as in [`status`].
+///
+/// # Errors
+///
+/// `ENOMEM`.
+pub(crate) fn status_of_all() -> Result<KVVec<(u32, bool)>> {
+    with(|registry| {
+        let mut all = KVVec::with_capacity(registry.devices.values().count(), GFP_KERNEL)?;
+        for (index, entry) in &registry.devices {
+            all.push((*index, entry.is_connected()), GFP_KERNEL)?;
+        }
+        Ok(all)
+    })
 }
 
 /// Takes the index `wanted`, or the lowest one that is free, for a device to be made.
@@ -265,7 +279,7 @@ fn reserve(wanted: Option<u32>) -> Result<(u32, Numbering)> {
         }
         registry
             .devices
-            .try_create_and_insert(index, Entry::Busy, GFP_KERNEL)?;
+            .try_create_and_insert(index, Entry::Making, GFP_KERNEL)?;
         Ok((index, registry.numbering))
     })
 }
@@ -333,63 +347,4 @@ fn make_disk(index: u32, numbering: Numbering, connections: u32) -> Result<Added
         first_minor: numbering.first_minor(index),
         minors: numbering.minors_per_disk(),
     })
-}
-
-/// The removal of a device, allocated before it is needed so that it cannot fail.
-#[pin_data]
-pub(crate) struct Removal {
-    index: u32,
-    disk: Option<AddedDisk<Device>>,
-    #[pin]
-    work: Work<Removal>,
-}
-
-impl_has_work! {
-    impl HasWork<Self> for Removal { self.work }
-}
-
-impl Removal {
-    /// Of the device `index`; its disk, if it is not in the registry any more.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    pub(crate) fn new(index: u32, disk: Option<AddedDisk<Device>>) -> Result<Pin<KBox<Self>>> {
-        KBox::pin_init(
-            pin_init!(Self {
-                index,
-                disk,
-                work <- new_work!("rnbd::Removal"),
-            }),
-            GFP_KERNEL,
-        )
-    }
-}
-
-impl WorkItem for Removal {
-    type Pointer = Pin<KBox<Self>>;
-
-    fn run(this: Pin<KBox<Self>>) {
-        let index = this.index;
-        // Of a registry that has been closed only the disk is left to remove.
-        drop(this);
-        // The index stays taken until the disk is gone from sysfs.
-        let disk = with(|registry| {
-            Ok(registry
-                .devices
-                .get_mut(&index)
-                .map(|entry| core::mem::replace(entry, Entry::Busy)))
-        });
-        drop(disk);
-        let _ = with(|registry| Ok(registry.devices.remove(&index)));
-    }
-}
-
-/// Removes a device in the background.
-pub(crate) fn remove_soon(removal: Pin<KBox<Removal>>) {
-    // While the registry is closed all devices are removed anyway.
-    let _ = with(|registry| {
-        registry.removals.enqueue(removal);
-        Ok(())
-    });
 }

@@ -22,6 +22,7 @@
 
 #![forbid(unsafe_code)]
 
+mod claim;
 mod drain;
 mod outgoing;
 
@@ -51,6 +52,10 @@ use super::{
     proto::Cookie, //
 };
 
+pub(crate) use self::claim::{
+    Claim,
+    Mismatch, //
+};
 pub(crate) use self::outgoing::{
     command,
     Outgoing, //
@@ -104,29 +109,6 @@ impl Slot {
             }
         }
     }
-}
-
-/// Why a reply cannot be for any request in flight on its connection.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Mismatch {
-    /// There is no such tag.
-    UnknownTag,
-    /// The tag is not in use, or not with this cookie: never sent, or answered before.
-    NotInFlight,
-    /// It was sent on another connection.
-    WrongConnection,
-    /// Not all of it has been sent.
-    TooEarly,
-}
-
-/// What a reply met.
-pub(crate) enum Claim {
-    /// The request; the slot is empty.
-    Taken(Started<Device>),
-    /// The sender still holds it.
-    StillSending,
-    /// Nothing: the peer breaks the protocol.
-    Mismatch(Mismatch),
 }
 
 /// What the timeout callback met.
@@ -294,68 +276,6 @@ impl Slots {
         }
     }
 
-    /// Takes the request that a reply on `connection` is for.
-    ///
-    /// A read that succeeded goes on to its payload: with `keep` the slot shows it as being
-    /// received, and the caller calls [`Slots::release`] before it ends the request.
-    pub(crate) fn claim(
-        &self,
-        connection: ConnectionId,
-        cookie: Cookie,
-        keep: impl FnOnce(&Started<Device>) -> bool,
-    ) -> Claim {
-        let tag = Tag {
-            hctx: cookie.hctx,
-            tag: cookie.tag,
-        };
-        let Some(slot) = self.get(tag) else {
-            return Claim::Mismatch(Mismatch::UnknownTag);
-        };
-        let mut slot = slot.lock();
-        let in_flight = matches!(
-            slot.place,
-            Place::Queued(_) | Place::Sending | Place::Sent(_)
-        );
-        if !in_flight || slot.generation != cookie.generation {
-            return Claim::Mismatch(Mismatch::NotInFlight);
-        }
-        if slot.connection != connection {
-            return Claim::Mismatch(Mismatch::WrongConnection);
-        }
-        match core::mem::replace(&mut slot.place, Place::Empty) {
-            Place::Sent(request) => {
-                if keep(&request) {
-                    slot.place = Place::Receiving;
-                } else {
-                    slot.id = None;
-                }
-                Claim::Taken(request)
-            }
-            Place::Sending => {
-                slot.place = Place::Sending;
-                Claim::StillSending
-            }
-            other => {
-                slot.place = other;
-                Claim::Mismatch(Mismatch::TooEarly)
-            }
-        }
-    }
-
-    /// Whether the sender holds the request that a reply on `connection` is for.
-    pub(crate) fn is_sending(&self, connection: ConnectionId, cookie: Cookie) -> bool {
-        let tag = Tag {
-            hctx: cookie.hctx,
-            tag: cookie.tag,
-        };
-        self.get(tag).is_some_and(|slot| {
-            let slot = slot.lock();
-            matches!(slot.place, Place::Sending)
-                && slot.connection == connection
-                && slot.generation == cookie.generation
-        })
-    }
-
     /// Where a request is whose timer has run out, counting the expiry.
     pub(crate) fn overdue(&self, tag: Tag, id: RequestId) -> Overdue {
         let Some(slot) = self.get(tag) else {
@@ -369,10 +289,16 @@ impl Slots {
         Overdue::OnConnection(slot.connection, slot.expiries)
     }
 
-    /// Takes a request that waits for a reply, whatever connection it was sent on.
-    pub(crate) fn take_sent(&self, tag: Tag, id: RequestId) -> Option<Started<Device>> {
+    /// Takes a request that waits for a reply on `connection`: it may have been sent again on another
+    /// one meanwhile, under the same tag.
+    pub(crate) fn take_sent(
+        &self,
+        tag: Tag,
+        id: RequestId,
+        connection: ConnectionId,
+    ) -> Option<Started<Device>> {
         let mut slot = self.get(tag)?.lock();
-        if slot.id != Some(id) {
+        if slot.id != Some(id) || slot.connection != connection {
             return None;
         }
         slot.take_sent()

@@ -21,6 +21,7 @@ use kernel::{
         Arc,
         SpinLock, //
     },
+    time::Jiffies,
     workqueue::{
         impl_has_delayed_work,
         new_delayed_work,
@@ -37,6 +38,10 @@ use super::{
             Idle,
             Started,
             Status, //
+        },
+        time::{
+            is_past,
+            jiffies, //
         },
         wait::{
             new_wait_queue,
@@ -72,10 +77,8 @@ struct Liveness {
     mode: Mode,
     /// Connections that have not died.
     live: u32,
-    /// Changes whenever `live` becomes or leaves 0, so that an old clock knows itself to be old.
-    turn: u32,
-    /// The turn in which the clock was last started.
-    clock_turn: u32,
+    /// When the clock runs out, if none lives.
+    deadline_jiffies: Jiffies,
     /// Requests may be parked.
     has_parked: bool,
 }
@@ -92,10 +95,10 @@ pub(crate) enum Parking {
 
 /// The workqueues that the sessions of all devices share.
 pub(crate) struct Queues {
-    /// Sending and receiving. Memory reclaim may wait for it.
+    /// Sending and receiving, and the clocks that end waiting for it. Memory reclaim may wait for it.
     pub(crate) io: OwnedQueue,
-    /// Clocks and events: nothing that carries I/O.
-    pub(crate) control: OwnedQueue,
+    /// Events for user space, which allocate memory.
+    pub(crate) events: OwnedQueue,
 }
 
 /// The shared part of one attachment of a device to a server.
@@ -152,8 +155,7 @@ impl Session {
                     Liveness {
                         mode: Mode::Active,
                         live: 0,
-                        turn: 0,
-                        clock_turn: 0,
+                        deadline_jiffies: 0,
                         has_parked: false,
                     },
                     "rnbd::Liveness"
@@ -178,6 +180,11 @@ impl Session {
     /// How it stands.
     pub(crate) fn mode(&self) -> Mode {
         self.liveness.lock().mode
+    }
+
+    /// Whether the user has asked for the end.
+    pub(crate) fn is_ending(&self) -> bool {
+        matches!(self.mode(), Mode::Disconnecting | Mode::Ended)
     }
 
     /// How many connections live.
@@ -219,7 +226,6 @@ impl Session {
             let mut liveness = self.liveness.lock();
             publish(self.slots.next_connection());
             liveness.live = liveness.live.saturating_add(1);
-            liveness.turn = liveness.turn.wrapping_add(1);
             if liveness.mode == Mode::Expired {
                 liveness.mode = Mode::Active;
             }
@@ -235,17 +241,16 @@ impl Session {
         let mut liveness = self.liveness.lock();
         liveness.live = liveness.live.saturating_sub(1);
         if liveness.live == 0 && liveness.mode == Mode::Active {
-            liveness.turn = liveness.turn.wrapping_add(1);
-            match self.dead_connection_jiffies.load(Relaxed) {
-                0 => liveness.mode = Mode::Expired,
-                jiffies => {
-                    liveness.clock_turn = liveness.turn;
-                    self.queues.control.enqueue_delayed_anew(
-                        self.clone(),
-                        usize::try_from(jiffies).unwrap_or(usize::MAX),
-                    );
-                }
+            let wait_jiffies = Jiffies::try_from(self.dead_connection_jiffies.load(Relaxed))
+                .unwrap_or(Jiffies::MAX);
+            if wait_jiffies == 0 {
+                liveness.mode = Mode::Expired;
             }
+            liveness.deadline_jiffies = jiffies().wrapping_add(wait_jiffies);
+            // Also without a wait: there may be requests in flight on connections that died earlier.
+            self.queues
+                .io
+                .enqueue_delayed_anew(self.clone(), wait_jiffies);
         }
         matches!(liveness.mode, Mode::Active | Mode::Expired)
     }
@@ -316,15 +321,15 @@ impl Session {
     fn expire(&self) {
         let newest = {
             let mut liveness = self.liveness.lock();
-            let due = liveness.live == 0 && liveness.turn == liveness.clock_turn;
-            if !due || liveness.mode != Mode::Active {
+            // An old clock may still be on its way when a new one has been started.
+            let due = liveness.live == 0 && is_past(liveness.deadline_jiffies);
+            if !due || !matches!(liveness.mode, Mode::Active | Mode::Expired) {
                 return;
             }
             liveness.mode = Mode::Expired;
             // A connection that comes from now on has a later number.
             self.slots.newest_connection()
         };
-        session_err!(self, "no connection came back in time, failing requests");
         self.fail_parked();
         self.slots
             .drain_sent_until(newest, |request| request.complete(Status::IoError));

@@ -17,6 +17,7 @@ use kernel::{
 
 use super::{
     super::{
+        control::netlink,
         kapi::{
             wait::{
                 Sleep,
@@ -71,7 +72,10 @@ impl Death {
             Self::Broken(error) if [ECONNRESET, EPIPE, ECONNABORTED].contains(&error) => {
                 Life::Closed
             }
-            Self::Broken(_) | Self::Protocol(_) | Self::TimedOut => Life::Closing,
+            // A request that has timed out is sent again at once, which what is left of it in the old
+            // socket must not overtake.
+            Self::Broken(_) | Self::TimedOut => Life::Abandoned,
+            Self::Protocol(_) => Life::Closing,
         }
     }
 }
@@ -83,70 +87,98 @@ impl Connection {
     /// it sees the death.
     pub(crate) fn kill(self: &Arc<Self>, death: Death) {
         let life = death.life();
-        let (mut queue, tx, tell) = {
+        let (mut queue, tx) = {
             let mut state = self.state.lock();
             if state.life >= Life::Closing {
                 drop(state);
-                if life == Life::Closed {
-                    self.close();
-                }
-                return;
+                return self.kill_again(life);
             }
             state.life = life;
             self.dead.store(true, Release);
             let tell = self.session.connection_down();
-            (state.queue.take_all(), state.take_role_of_dead(), tell)
+            // Work is queued under this lock, so that it is there before the connection can retire.
+            if tell {
+                self.tell();
+            }
+            // The receiver may hold a request, and reads on until the peer closes.
+            self.kick();
+            (state.queue.take_all(), state.take_role_of_dead())
         };
         self.report(death);
-        match life {
-            // The peer sees the end of our stream and, if it is a proper one, closes its end.
-            Life::Closing => self.socket.shutdown_send(),
-            _ => self.socket.shutdown_both(),
-        }
+        self.shut_down(life);
         while let Some(request) = self.session.slots.drain_queue(&mut queue) {
             self.session.hand_on(request);
         }
         if let Some(tx) = tx {
             self.drain(tx);
         }
-        self.drain_answerless();
-        if tell {
-            // Cannot be queued twice: a connection dies once.
-            let _ = self
-                .session
-                .queues
-                .control
-                .enqueue::<Arc<Self>, EVENT>(self.clone());
-        }
-        // The receiver may hold a request, and reads on until the peer closes.
-        self.kick();
+        let kept = self.drain_answerless();
+        self.close_if_done(kept);
         self.session.changed.wake_all();
     }
 
-    /// Hands on the requests that wait for a reply on a dead connection. One that changes data on the
-    /// server may only be sent again when the peer cannot execute it any more, or its own time is
-    /// up.
-    pub(super) fn drain_answerless(self: &Arc<Self>) {
-        let (life, at_rest) = {
-            let state = self.state.lock();
-            (state.life, matches!(state.role, Role::Gone))
-        };
-        let all = life == Life::Closed || !self.session.waits();
-        let kept = self.session.slots.drain_sent(
+    /// A dead connection has less to wait for than it had.
+    fn kill_again(self: &Arc<Self>, life: Life) {
+        match life {
+            Life::Closed => self.close(),
+            Life::Abandoned => self.abandon_peer(),
+            _ => (),
+        }
+    }
+
+    fn shut_down(&self, life: Life) {
+        match life {
+            // The peer sees the end of our stream and, if it is a proper one, closes its end.
+            Life::Closing => self.socket.shutdown_send(),
+            Life::Abandoned => self.socket.abort(),
+            _ => self.socket.shutdown_both(),
+        }
+    }
+
+    /// Hands on the requests that wait for a reply on a dead connection, and returns how many stay. One
+    /// that changes data on the server may only be sent again when the peer cannot execute it any more,
+    /// or its own time is up.
+    pub(super) fn drain_answerless(&self) -> usize {
+        let all = self.state.lock().life == Life::Closed || !self.session.waits();
+        self.session.slots.drain_sent(
             self.id(),
             |request| all || !command(request.operation()).is_some_and(Command::modifies),
             |request| self.session.hand_on(request),
-        );
-        if kept == 0 && at_rest {
+        )
+    }
+
+    /// Closes the connection if nothing waits for its peer any more: none of the `kept` requests, and
+    /// nobody who is sending.
+    pub(super) fn close_if_done(&self, kept: usize) {
+        if kept == 0 && matches!(self.state.lock().role, Role::Gone) {
             self.close();
         }
     }
 
-    /// The last step of a life: nothing is read any more, and nothing waits for the peer.
-    fn close(self: &Arc<Self>) {
+    /// Closes a dead connection whose last requests have been taken by their timers.
+    pub(crate) fn close_if_answerless(&self) {
+        let kept = self.drain_answerless();
+        self.close_if_done(kept);
+    }
+
+    /// The peer is not listened to any more, and what it has not been sent yet is purged where that is
+    /// possible: requests that wait for it wait for their own time now.
+    pub(crate) fn abandon_peer(&self) {
         {
             let mut state = self.state.lock();
             if state.life != Life::Closing {
+                return;
+            }
+            state.life = Life::Abandoned;
+        }
+        self.socket.abort();
+    }
+
+    /// The last step of a life: nothing is read any more, and nothing waits for the peer.
+    fn close(&self) {
+        {
+            let mut state = self.state.lock();
+            if !(Life::Closing..Life::Closed).contains(&state.life) {
                 return;
             }
             state.life = Life::Closed;
@@ -175,7 +207,20 @@ impl Connection {
         self.wait_for_sender();
         cancel_delayed_sync_arc::<Self, RETRY>(self);
         cancel_sync_arc::<Self, IO>(self);
+        if cancel_sync_arc::<Self, EVENT>(self) {
+            netlink::link_dead(self.session.index);
+        }
         self.abandon_receive();
+    }
+
+    /// Tells those who listen to events of the death.
+    fn tell(self: &Arc<Self>) {
+        // Cannot be queued twice: a connection dies once.
+        let _ = self
+            .session
+            .queues
+            .events
+            .enqueue::<Arc<Self>, EVENT>(self.clone());
     }
 
     fn report(&self, death: Death) {

@@ -90,8 +90,8 @@ enum Next {
 }
 
 impl Connection {
-    /// Receives what is there. Returns whether there may be more.
-    pub(super) fn receive(self: &Arc<Self>) -> bool {
+    /// Receives what is there, and so notices that the peer has gone. Returns whether there may be more.
+    pub(crate) fn receive(self: &Arc<Self>) -> bool {
         let mut receiver = self.receiver.lock();
         for _ in 0..RECEIVES_PER_TURN {
             let next = if self.dead.load(Relaxed) {
@@ -251,7 +251,7 @@ impl Connection {
     /// Reads on after the death until the peer closes.
     fn discard(self: &Arc<Self>, receiver: &mut Receiver) -> Next {
         self.abandon(&mut receiver.rx);
-        if self.state.lock().life == Life::Closed || receiver.discard_left_bytes == 0 {
+        if self.state.lock().life != Life::Closing {
             return Next::Wait;
         }
         let mut room = [0; DISCARD_BYTES];
@@ -262,9 +262,7 @@ impl Connection {
                 receiver.discard_left_bytes =
                     receiver.discard_left_bytes.saturating_sub(received_bytes);
                 if receiver.discard_left_bytes == 0 {
-                    // It does not close: what it was sent waits for its own time.
-                    self.socket.shutdown_both();
-                    return Next::Wait;
+                    self.abandon_peer();
                 }
             }
             Err(error) if error == EAGAIN => return Next::Wait,

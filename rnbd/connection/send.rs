@@ -46,12 +46,10 @@ use super::{
 /// How many sends one turn makes before the I/O work takes over.
 const SENDS_PER_TURN: u32 = 64;
 
-/// How long to wait before a send is tried again that failed for want of memory, which brings no
-/// wake-up.
-const MEMORY_RETRY_MS: u32 = 4;
-
-/// A full socket brings a wake-up when there is room. In case it does not: how long to wait then.
-const ROOM_RETRY_MS: u32 = 1000;
+/// A send that stops for want of memory brings no wake-up, and one that stops for want of room may
+/// bring none: so it is tried again after a time that doubles as long as nothing can be sent.
+pub(super) const BACK_OFF_MIN_MS: u32 = 4;
+const BACK_OFF_MAX_MS: u32 = 1000;
 
 /// What goes through the [`Tx`] machine.
 pub(super) enum Item {
@@ -71,6 +69,15 @@ enum Next {
     Die(KBox<Tx<Item>>),
 }
 
+/// Why the sender stops before all is sent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    /// It has had its turn.
+    ForOthers,
+    /// The socket takes nothing.
+    Blocked,
+}
+
 /// How a send went.
 enum Sent {
     /// Some bytes went out.
@@ -79,6 +86,8 @@ enum Sent {
     Full,
     /// No memory.
     NoMemory,
+    /// A signal is pending for the task, which is none of our business.
+    Interrupted,
     /// The connection is broken.
     Broken(Death),
 }
@@ -99,27 +108,22 @@ impl Connection {
             let outcome = self.send_once(machine, more);
             self.hand_over_sent(machine);
             turns = turns.saturating_sub(1);
-            match outcome {
-                Sent::Progress if turns > 0 => (),
+            let stop = match outcome {
+                Sent::Progress if turns > 0 => None,
                 // Another task's requests must not keep this one busy for ever.
-                Sent::Progress => {
-                    if self.pause(&mut tx, false) {
-                        return self.kick();
-                    }
+                Sent::Progress => Some(Stop::ForOthers),
+                // Room that comes between the attempt and this mark brings no wake-up for us, so one
+                // more attempt is made with the mark set.
+                Sent::Full if !self.wants_room.xchg(true, Full) => None,
+                Sent::Full | Sent::NoMemory => Some(Stop::Blocked),
+                Sent::Interrupted => Some(Stop::ForOthers),
+                Sent::Broken(death) => {
+                    self.kill(death);
+                    None
                 }
-                Sent::Full => {
-                    // Room that comes between the attempt and this mark brings no wake-up for us, so
-                    // one more attempt is made with the mark set.
-                    if self.wants_room.xchg(true, Full) && self.pause(&mut tx, true) {
-                        return self.retry_in(ROOM_RETRY_MS);
-                    }
-                }
-                Sent::NoMemory => {
-                    if self.pause(&mut tx, true) {
-                        return self.retry_in(MEMORY_RETRY_MS);
-                    }
-                }
-                Sent::Broken(death) => self.kill(death),
+            };
+            if stop.is_some_and(|stop| self.pause(&mut tx, stop)) {
+                return;
             }
         }
     }
@@ -160,11 +164,12 @@ impl Connection {
         }
         if tx.is_idle() {
             state.again = false;
+            state.back_off_ms = BACK_OFF_MIN_MS;
             state.role = Role::Home(tx);
             self.wants_room.store(false, Relaxed);
             return Next::Rest;
         }
-        let more = !state.queue.is_empty() && state.goodbye == Goodbye::None;
+        let more = !state.queue.is_empty();
         *slot = Some(tx);
         Next::Send { more }
     }
@@ -211,8 +216,8 @@ impl Connection {
                 Err(_) => Sent::Broken(Death::Protocol("the socket sent more than it was given")),
             },
             Err(error) if error == EAGAIN => Sent::Full,
-            // kTLS says so when a signal is pending for the submitter, which is none of our business.
-            Err(error) if error == EINTR || error == ERESTARTSYS => Sent::NoMemory,
+            // kTLS takes a lock interruptibly.
+            Err(error) if error == EINTR || error == ERESTARTSYS => Sent::Interrupted,
             Err(error) if error == ENOMEM || error == ENOBUFS => Sent::NoMemory,
             Err(error) => Sent::Broken(Death::Broken(error)),
         }
@@ -231,37 +236,40 @@ impl Connection {
         }
     }
 
-    /// Puts the machine back home, half-sent. Returns false if there is a reason to go on at once.
-    fn pause(self: &Arc<Self>, slot: &mut Option<KBox<Tx<Item>>>, blocked: bool) -> bool {
+    /// Puts the machine back home, half-sent, for the I/O work to go on with. Returns false if there is a
+    /// reason to go on at once.
+    fn pause(self: &Arc<Self>, slot: &mut Option<KBox<Tx<Item>>>, stop: Stop) -> bool {
         let mut state = self.state.lock();
         let again = core::mem::take(&mut state.again);
         if again || state.life >= Life::Closing {
             return false;
         }
         let Some(tx) = slot.take() else { return true };
-        if core::mem::take(&mut state.reply_waits) {
+        state.role = Role::Home(tx);
+        // Only the I/O work goes on, which clears this.
+        state.blocked = true;
+        // Work is queued under the lock, so that it is there before the connection can retire.
+        if core::mem::take(&mut state.reply_waits) || stop == Stop::ForOthers {
             self.kick();
         }
-        state.blocked = blocked;
-        state.role = Role::Home(tx);
+        if stop == Stop::Blocked {
+            let delay_ms = state.back_off_ms;
+            state.back_off_ms = delay_ms.saturating_mul(2).min(BACK_OFF_MAX_MS);
+            self.session
+                .queues
+                .io
+                .enqueue_delayed_anew::<Self, RETRY>(self.clone(), msecs_to_jiffies(delay_ms));
+        }
         true
-    }
-
-    fn retry_in(self: &Arc<Self>, delay_ms: u32) {
-        // Fails if one is waiting already, which is as good.
-        let _ = self
-            .session
-            .queues
-            .control
-            .enqueue_delayed::<Arc<Self>, RETRY>(self.clone(), msecs_to_jiffies(delay_ms));
     }
 
     /// The sender has found the connection dead: ends what it holds.
     fn leave_dead(self: &Arc<Self>, tx: KBox<Tx<Item>>) {
         self.drain(tx);
-        self.state.lock().role = Role::Gone;
         // What was sent while the others drained.
-        self.drain_answerless();
+        let kept = self.drain_answerless();
+        self.state.lock().role = Role::Gone;
+        self.close_if_done(kept);
         self.session.changed.wake_all();
     }
 

@@ -8,10 +8,6 @@ use kernel::{
     prelude::*,
     sync::{
         aref::ARef,
-        lock::{
-            mutex::MutexBackend,
-            Guard, //
-        },
         Arc, //
     }, //
 };
@@ -24,6 +20,7 @@ use super::{
             state::State,
             Control,
             Device,
+            Held,
             Owner, //
         },
         kapi::gendisk::Disk,
@@ -42,9 +39,6 @@ use super::{
     ConnectRequest,
     SETTLE_JIFFIES, //
 };
-
-/// The device's control lock, held.
-type Held<'a> = Guard<'a, Control, MutexBackend>;
 
 /// Connects a device and returns its index.
 ///
@@ -66,7 +60,11 @@ pub(crate) fn connect(request: &ConnectRequest) -> Result<u32> {
 fn connect_index(request: &ConnectRequest, index: u32) -> Result<u32> {
     let disk = match registry::find(index)? {
         Found::Device(disk) => disk,
-        Found::Busy => {
+        Found::Making => {
+            pr_err!("nbd{}: connect: the device is being made\n", index);
+            return Err(EBUSY);
+        }
+        Found::Removing => {
             pr_err!("nbd{}: connect: the device is going down\n", index);
             return Err(EINVAL);
         }
@@ -76,14 +74,27 @@ fn connect_index(request: &ConnectRequest, index: u32) -> Result<u32> {
     run(&disk, control, request)
 }
 
-/// Connects the first device that is free, preferably one that nobody has open.
+/// Connects the first device that is free, preferably one that nobody has open, or else a new one.
 fn connect_any(request: &ConnectRequest) -> Result<u32> {
+    loop {
+        if let Some(result) = connect_existing(request)? {
+            return result;
+        }
+        let disk = make(request)?;
+        // Somebody else may have been faster to take it.
+        if let Ok(control) = claim(&disk) {
+            return run(&disk, control, request);
+        };
+    }
+}
+
+fn connect_existing(request: &ConnectRequest) -> Result<Option<Result<u32>>> {
     for is_fit in [|control: &Control| control.openers == 0, |_: &Control| true] {
         let mut from = 0;
         while let Some((index, disk)) = registry::next_from(from)? {
             let control = disk.control.lock();
             if control.state == State::Free && is_fit(&control) {
-                return run(&disk, control, request);
+                return Ok(Some(run(&disk, control, request)));
             }
             drop(control);
             let Some(next) = index.checked_add(1) else {
@@ -92,9 +103,7 @@ fn connect_any(request: &ConnectRequest) -> Result<u32> {
             from = next;
         }
     }
-    let disk = make(request)?;
-    let control = claim(&disk)?;
-    run(&disk, control, request)
+    Ok(None)
 }
 
 /// Makes a device with hardware queues for the request's sockets.

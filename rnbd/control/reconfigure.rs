@@ -47,7 +47,11 @@ pub(crate) fn reconfigure(request: &ReconfigureRequest) -> Result {
     let mut control = disk.control.lock();
     check_backend(&disk, &control, request)?;
     let connections = match disk.running() {
-        Some(connections) if control.state == State::Running && control.owner == Owner::Netlink => {
+        Some(connections)
+            if control.state == State::Running
+                && control.owner == Owner::Netlink
+                && !connections.session().is_ending() =>
+        {
             connections
         }
         _ => {

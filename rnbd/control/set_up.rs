@@ -6,7 +6,8 @@
 
 use kernel::{
     current,
-    prelude::*, //
+    prelude::*,
+    sync::Arc, //
 };
 
 use super::{
@@ -39,7 +40,12 @@ use super::{
 
 /// Whether the device is run by netlink, so that ioctls may only end it.
 pub(crate) fn owned_by_netlink(disk: &Disk<Device>) -> bool {
-    disk.control.lock().owner == Owner::Netlink
+    is_run_by_netlink(&disk.control.lock())
+}
+
+/// A session on its way out is nobody's any more, only its openers'.
+fn is_run_by_netlink(control: &Control) -> bool {
+    control.owner == Owner::Netlink && !control.state.is_going_away()
 }
 
 /// Hands in a socket.
@@ -67,7 +73,7 @@ pub(crate) fn set_sock(disk: &Disk<Device>, fd: usize) -> Result {
     }
     add_candidate(disk, &mut control.settings.sockets, candidate)?;
     control.settings.owner_thread = Some(thread);
-    control.begin_set_up();
+    disk.begin_set_up(&mut control);
     Ok(())
 }
 
@@ -80,13 +86,13 @@ fn change_size(
     check_ioctl_owned(disk, &control)?;
     let size = change(control.settings.size).map_err(|_| EINVAL)?;
     disk.set_size(disk, &mut control, size)?;
-    control.begin_set_up();
+    disk.begin_set_up(&mut control);
     Ok(())
 }
 
 /// The door has looked without the lock; what counts is this.
 fn check_ioctl_owned(disk: &Disk<Device>, control: &Control) -> Result {
-    if control.owner == Owner::Netlink {
+    if is_run_by_netlink(control) {
         dev_err!(disk, "set up by netlink: ioctls can only disconnect it\n");
         return Err(EINVAL);
     }
@@ -130,7 +136,7 @@ pub(crate) fn set_timeout(disk: &Disk<Device>, seconds: u64) -> Result {
     check_ioctl_owned(disk, &control)?;
     control.settings.set_timeout(seconds);
     disk.apply_timeout(disk, &control);
-    control.begin_set_up();
+    disk.begin_set_up(&mut control);
     Ok(())
 }
 
@@ -149,7 +155,7 @@ pub(crate) fn set_flags(disk: &Disk<Device>, flags: u32) -> Result {
         connections.session().set_server_flags(flags);
         disk.observed.set_server_flags(flags);
     }
-    control.begin_set_up();
+    disk.begin_set_up(&mut control);
     Ok(())
 }
 
@@ -175,8 +181,18 @@ pub(crate) fn do_it(disk: &Disk<Device>) -> Result {
         .wait(Sleep::Interruptible, FOREVER_JIFFIES, || {
             session.live() == 0 || session.mode() == Mode::Ended
         });
-    let user_wanted_it = matches!(session.mode(), Mode::Disconnecting | Mode::Ended);
-    disk.stop(disk, Farewell::Unsaid);
+    let user_wanted_it = session.is_ending();
+    {
+        let control = disk.control.lock();
+        let is_ours = disk
+            .running()
+            .is_some_and(|running| Arc::ptr_eq(&running, &connections));
+        if is_ours {
+            disk.stop(disk, control, Farewell::Unsaid);
+        }
+    }
+    // Somebody else may be ending it.
+    disk.wait_until_stopped(super::SETTLE_JIFFIES);
     match ended {
         Err(Woken::Signal) if !user_wanted_it => Err(ERESTARTSYS),
         _ => Ok(()),
@@ -190,15 +206,12 @@ pub(crate) fn do_it(disk: &Disk<Device>) -> Result {
 ///
 /// None.
 pub(crate) fn clear_sock(disk: &Disk<Device>) -> Result {
-    {
-        let mut control = disk.control.lock();
-        if matches!(control.state, State::Free | State::SettingUp) {
-            control.settings.sockets.clear();
-            control.settings.owner_thread = None;
-            return Ok(());
-        }
+    let mut control = disk.control.lock();
+    if matches!(control.state, State::Free | State::SettingUp) {
+        control.settings.forget_sockets();
+        return Ok(());
     }
-    disk.stop(disk, Farewell::Unsaid);
+    disk.stop(disk, control, Farewell::Unsaid);
     disk.wait_until_stopped(super::SETTLE_JIFFIES);
     Ok(())
 }

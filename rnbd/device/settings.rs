@@ -56,6 +56,12 @@ impl Settings {
         }
     }
 
+    /// Drops the sockets that were handed in, and who did that.
+    pub(crate) fn forget_sockets(&mut self) {
+        self.sockets.clear();
+        self.owner_thread = None;
+    }
+
     /// Sets the request timeout.
     pub(crate) fn set_timeout(&mut self, seconds: u64) {
         self.timeout_jiffies = timeout_jiffies(seconds, HZ);

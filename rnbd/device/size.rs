@@ -31,8 +31,9 @@ use super::{
     Device, //
 };
 
-/// How long a change of a live device's limits waits for the requests in flight.
-const FREEZE_MAX_JIFFIES: usize = 2 * HZ as usize;
+/// How long a change of a device's limits waits for others who change them, and on a live device for the
+/// requests in flight.
+const WAIT_MAX_JIFFIES: usize = 2 * HZ as usize;
 
 /// The limits of a device without a session, for a new disk.
 pub(crate) fn idle_limits() -> QueueLimits {
@@ -94,7 +95,7 @@ impl Device {
     /// Makes the queue limits those of the export. Without a freeze if no I/O can reach the device.
     pub(super) fn apply_limits(&self, disk: &Disk<Self>, control: &mut Control) -> Result {
         let settings = &control.settings;
-        let mut update = disk.limits_update();
+        let mut update = disk.limits_update(WAIT_MAX_JIFFIES)?;
         let mode = commit_mode(disk.capacity_sectors(), update.is_write_cache_on());
         write(
             &mut update,
@@ -102,7 +103,7 @@ impl Device {
         );
         match mode {
             Commit::Unfrozen => update.commit_unfrozen()?,
-            Commit::Frozen => update.commit_frozen(FREEZE_MAX_JIFFIES)?,
+            Commit::Frozen => update.commit_frozen(WAIT_MAX_JIFFIES)?,
         }
         control.limits_flags = settings.server_flags;
         Ok(())
@@ -111,10 +112,12 @@ impl Device {
     /// Makes the queue limits those of a device without a session. Nobody has it open, or nothing
     /// is in flight any more, so there is nothing to freeze.
     pub(super) fn reset_limits(&self, disk: &Disk<Self>) {
-        let mut update = disk.limits_update();
-        write(&mut update, &Limits::idle());
-        if let Err(error) = update.commit_unfrozen() {
-            // They are those that the device was made with.
+        let result = disk.limits_update(WAIT_MAX_JIFFIES).and_then(|mut update| {
+            write(&mut update, &Limits::idle());
+            update.commit_unfrozen()
+        });
+        // The limits are those that the device was made with, and nobody has a reason to hold the lock.
+        if let Err(error) = result {
             dev_err!(disk, "cannot reset the queue limits: {:?}\n", error);
         }
     }
@@ -124,7 +127,6 @@ impl Device {
     pub(super) fn apply_capacity(&self, disk: &Disk<Self>, control: &Control) -> bool {
         let size = control.settings.size;
         self.observed.set_size(size);
-        self.request_partition_scan(disk);
         let tail_bytes = size.unreachable_tail_bytes();
         if tail_bytes != 0 {
             dev_info!(
@@ -133,6 +135,9 @@ impl Device {
                 tail_bytes
             );
         }
-        disk.set_capacity_and_notify(size.capacity_sectors())
+        let told = disk.set_capacity_and_notify(size.capacity_sectors());
+        // Not before: an opener who still sees the old size would use the request up.
+        self.request_partition_scan(disk);
+        told
     }
 }

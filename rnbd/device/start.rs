@@ -47,7 +47,7 @@ impl Device {
         owner: Owner,
         pid: i32,
     ) -> Result {
-        let before = control.state;
+        let (before, owner_before) = (control.state, control.owner);
         self.check_sockets(disk, control)?;
         control.state.advance(State::Starting).map_err(|_| EBUSY)?;
         control.owner = owner;
@@ -59,10 +59,11 @@ impl Device {
         };
         if result.is_err() {
             self.undo_start(disk, control);
+            control.owner = owner_before;
         }
         // Both moves are legal from Starting.
         let _ = control.state.advance(after);
-        self.settled.wake_all();
+        self.publish_state(control);
         result
     }
 

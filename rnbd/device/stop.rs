@@ -16,6 +16,7 @@ use super::{
     state::State,
     Control,
     Device,
+    Held,
     Owner, //
 };
 
@@ -31,10 +32,14 @@ pub(crate) enum Farewell {
 impl Device {
     /// Ends the running session: everything in flight fails, and no work of it is left when this
     /// returns. Does nothing if none runs.
-    pub(crate) fn stop(&self, disk: &Disk<Self>, farewell: Farewell) {
-        if self.control.lock().state.advance(State::Stopping).is_err() {
+    ///
+    /// The caller has decided to under the lock that it hands over, so it is that very session.
+    pub(crate) fn stop(&self, disk: &Disk<Self>, mut control: Held<'_>, farewell: Farewell) {
+        if control.state.advance(State::Stopping).is_err() {
             return;
         }
+        self.publish_state(&control);
+        drop(control);
         // Taken out only at the end, so that late requests and timers find out what goes on.
         if let Some(connections) = self.running() {
             if farewell == Farewell::Said {
@@ -56,8 +61,7 @@ impl Device {
         if control.openers == 0 {
             self.wind_down(disk, &mut control);
         }
-        drop(control);
-        self.settled.wake_all();
+        self.publish_state(&control);
     }
 
     /// The session is over and nobody has the device open: makes it free, or removes it. What says
@@ -85,8 +89,8 @@ impl Device {
         self.reset_limits(disk);
         disk.set_request_timeout(Settings::new().request_timeout_jiffies());
         let visible = presence.is_some();
-        self.observed.end();
         drop(presence);
+        self.observed.end();
         if had_size && visible {
             disk.notify_change();
         }

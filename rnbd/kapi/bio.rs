@@ -10,7 +10,10 @@ use kernel::bindings;
 
 use super::{
     mq::Driver,
-    request::Started, //
+    request::{
+        Operation,
+        Started, //
+    }, //
 };
 
 /// Which way the bytes go.
@@ -35,7 +38,7 @@ impl<T: Driver> Started<T> {
     /// The part of the payload from `offset_bytes` to the end of the bio which that falls into, and
     /// not more than `length_bytes`.
     ///
-    /// Returns [`None`] behind the end. The iterator is good until the request is ended, which
+    /// Returns [`None`] behind the end, and if the operation moves no data that way. The iterator is good until the request is ended, which
     /// takes the value that is borrowed here.
     pub(super) fn piece(
         &mut self,
@@ -43,6 +46,11 @@ impl<T: Driver> Started<T> {
         offset_bytes: u32,
         length_bytes: u32,
     ) -> Option<Piece> {
+        // Other operations have no pages, whatever their size says.
+        match (self.operation(), direction) {
+            (Operation::Write, Direction::Source) | (Operation::Read, Direction::Destination) => (),
+            _ => return None,
+        }
         let mut skip_bytes = offset_bytes;
         // SAFETY: The request is ours, so its chain of bios does not change.
         let mut bio = unsafe { (*self.raw()).bio };
@@ -54,7 +62,7 @@ impl<T: Driver> Started<T> {
             if skip_bytes < size_bytes {
                 let left_bytes = size_bytes - skip_bytes;
                 let length_bytes = length_bytes.min(left_bytes);
-                // SAFETY: A live bio with that much payload behind `skip_bytes`.
+                // SAFETY: A live bio of an operation that has pages, with that much behind `skip_bytes`.
                 let iter = unsafe { iter_over(bio, direction, skip_bytes, length_bytes) };
                 return Some(Piece {
                     iter,

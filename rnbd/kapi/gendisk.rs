@@ -11,7 +11,7 @@
 use core::{
     marker::PhantomData,
     mem::ManuallyDrop,
-    pin::Pin,
+    ops::Deref,
     ptr,
     ptr::NonNull, //
 };
@@ -84,7 +84,7 @@ unsafe impl<T: Driver> AlwaysRefCounted for Disk<T> {
     }
 }
 
-impl<T: Driver> core::ops::Deref for Disk<T> {
+impl<T: Driver> Deref for Disk<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -210,11 +210,8 @@ impl<T: Driver> Disk<T> {
 
 /// Numbers and name of a disk.
 pub(crate) struct Identity<'a> {
-    /// As in `/dev`.
     pub(crate) name: fmt::Arguments<'a>,
-    /// Major number.
     pub(crate) major: u32,
-    /// First minor number.
     pub(crate) first_minor: u32,
     /// Minors reserved for the disk and its partitions.
     pub(crate) minors: u32,
@@ -329,6 +326,14 @@ impl<T: Driver> AddedDisk<T> {
     /// Another reference to the disk, which may outlive its presence in `/dev`.
     pub(crate) fn reference(&self) -> ARef<Disk<T>> {
         self.0.clone()
+    }
+}
+
+impl<T: Driver> Deref for AddedDisk<T> {
+    type Target = Disk<T>;
+
+    fn deref(&self) -> &Disk<T> {
+        &self.0
     }
 }
 

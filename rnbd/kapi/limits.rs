@@ -18,13 +18,22 @@ use core::{
 use kernel::{
     bindings,
     error::to_result,
-    prelude::*, //
+    prelude::*,
+    time::{
+        delay::fsleep,
+        Delta,
+        Jiffies, //
+    }, //
 };
 
 use super::{
     credentials::NoIo,
     gendisk::Disk,
-    mq::Driver, //
+    mq::Driver,
+    time::{
+        elapsed_jiffies,
+        jiffies, //
+    }, //
 };
 
 /// What a queue can do besides reading and writing (`BLK_FEAT_*`, of which bindgen sees one).
@@ -41,6 +50,9 @@ pub(crate) enum Feature {
 
 /// `BLK_FLAG_WRITE_CACHE_DISABLED`: the user has switched the write cache off in sysfs.
 const FLAG_WRITE_CACHE_DISABLED: u32 = 1 << 0;
+
+/// How long to wait before the lock of the limits is tried again.
+const LOCK_RETRY: Delta = Delta::from_millis(5);
 
 /// The limits of a queue, before the block layer validates them.
 pub(crate) struct QueueLimits(bindings::queue_limits);
@@ -115,20 +127,31 @@ pub(crate) struct LimitsUpdate<'a, T: Driver> {
 }
 
 impl<T: Driver> Disk<T> {
-    /// Starts a change of the limits (`queue_limits_start_update()`). May sleep.
-    pub(crate) fn limits_update(&self) -> LimitsUpdate<'_, T> {
+    /// Starts a change of the limits (`queue_limits_start_update()`).
+    ///
+    /// Sleeps for at most `timeout_jiffies`: a write to the queue's sysfs files holds the lock while
+    /// it waits for requests in flight.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if the lock was not to be had in time.
+    pub(crate) fn limits_update(&self, timeout_jiffies: Jiffies) -> Result<LimitsUpdate<'_, T>> {
         let queue = self.queue();
-        // SAFETY: Live queue; its limits may be read under this lock.
-        let limits = unsafe {
-            bindings::mutex_lock(&raw mut (*queue).limits_lock);
-            (*queue).limits
-        };
-        // INVARIANT: Just locked.
-        LimitsUpdate {
-            disk: self,
-            limits: QueueLimits(limits),
-            _not_send: kernel::types::NotThreadSafe,
+        let start_jiffies = jiffies();
+        // SAFETY: Live queue.
+        while unsafe { bindings::mutex_trylock(&raw mut (*queue).limits_lock) } == 0 {
+            if elapsed_jiffies(start_jiffies) >= timeout_jiffies {
+                return Err(EBUSY);
+            }
+            fsleep(LOCK_RETRY);
         }
+        // INVARIANT: Just locked.
+        Ok(LimitsUpdate {
+            disk: self,
+            // SAFETY: Live queue; its limits may be read under this lock.
+            limits: QueueLimits(unsafe { (*queue).limits }),
+            _not_send: kernel::types::NotThreadSafe,
+        })
     }
 }
 

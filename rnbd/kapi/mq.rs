@@ -54,7 +54,7 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
         hctx: u32,
         request: Idle<Self>,
         last: bool,
-    ) -> Result<(), Rejected>;
+    ) -> Result<(), Rejected<Self>>;
 
     /// The requests queued on `hctx` with `last` unset are not followed by another one after all.
     fn commit_rqs(disk: &Disk<Self>, hctx: u32);
@@ -172,7 +172,8 @@ impl<T: Driver> Shells<T> {
         };
         match T::queue_rq(disk, number, request, last) {
             Ok(()) => Status::Ok as bindings::blk_status_t,
-            Err(Rejected(status)) => status as bindings::blk_status_t,
+            // SAFETY: `bd` is valid for the call.
+            Err(rejected) => rejected.into_status(unsafe { (*bd).rq }) as bindings::blk_status_t,
         }
     }
 

@@ -8,6 +8,7 @@
 //! that the file's own `poll` names.
 
 use core::{
+    cell::UnsafeCell,
     mem::offset_of,
     ptr,
     ptr::NonNull, //
@@ -16,7 +17,8 @@ use core::{
 use kernel::{
     bindings,
     prelude::*,
-    sync::Arc, //
+    sync::Arc,
+    types::Opaque, //
 };
 
 use super::socket::Socket;
@@ -54,12 +56,16 @@ pub(crate) trait Watcher: Send + Sync + 'static {
 ///
 /// # Invariants
 ///
-/// `head` is null, or the wait queue of `socket` with `entry` on it.
+/// `head` is null, or the wait queue of `socket` with `entry` on it. `entry` is only used by the wait
+/// queue then, under its lock.
+#[pin_data(PinnedDrop)]
 #[repr(C)]
 pub(crate) struct Watch<W: Watcher> {
-    entry: bindings::wait_queue_entry,
-    table: bindings::poll_table,
-    head: *mut bindings::wait_queue_head,
+    #[pin]
+    entry: Opaque<bindings::wait_queue_entry>,
+    #[pin]
+    table: Opaque<bindings::poll_table>,
+    head: UnsafeCell<*mut bindings::wait_queue_head>,
     watcher: Arc<W>,
     socket: Arc<Socket>,
 }
@@ -68,35 +74,35 @@ pub(crate) struct Watch<W: Watcher> {
 unsafe impl<W: Watcher> Send for Watch<W> {}
 
 impl<W: Watcher> Watch<W> {
-    /// Starts to watch `socket`, and returns what is pending there already.
+    /// Starts to watch `socket`. What is pending there already brings no call.
     ///
     /// # Errors
     ///
     /// `ENOMEM`, and `EINVAL` if the socket cannot be polled.
-    pub(crate) fn new(socket: Arc<Socket>, watcher: Arc<W>) -> Result<(KBox<Self>, Events)> {
-        let mut watch = KBox::new(
-            Self {
-                entry: bindings::wait_queue_entry {
+    pub(crate) fn new(socket: Arc<Socket>, watcher: Arc<W>) -> Result<Pin<KBox<Self>>> {
+        let watch = KBox::pin_init(
+            pin_init!(Self {
+                entry: Opaque::new(bindings::wait_queue_entry {
                     func: Some(Self::wake),
                     ..pin_init::zeroed()
-                },
-                table: bindings::poll_table {
+                }),
+                table: Opaque::new(bindings::poll_table {
                     _qproc: Some(Self::add),
                     _key: !0,
-                },
+                }),
                 // INVARIANT: Not registered yet.
-                head: ptr::null_mut(),
+                head: UnsafeCell::new(ptr::null_mut()),
                 watcher,
                 socket,
-            },
+            }),
             GFP_KERNEL,
         )?;
-        let table = &raw mut watch.table;
-        let events = watch.socket.poll(table);
-        if watch.head.is_null() {
+        watch.socket.poll(watch.table.get());
+        // SAFETY: Only `add` writes it, which `poll` has called.
+        if unsafe { *watch.head.get() }.is_null() {
             return Err(EINVAL);
         }
-        Ok((watch, events))
+        Ok(watch)
     }
 
     /// Who is told.
@@ -106,20 +112,21 @@ impl<W: Watcher> Watch<W> {
 
     /// # Safety
     ///
-    /// A `poll_queue_proc` called with the `table` of a boxed [`Watch`] that is being made.
+    /// A `poll_queue_proc` called with the `table` of a pinned [`Watch`] that is being made.
     unsafe extern "C" fn add(
         _file: *mut bindings::file,
         head: *mut bindings::wait_queue_head_t,
         table: *mut bindings::poll_table,
     ) {
-        // SAFETY: By contract. The box does not move, and the wait queue lives as long as the
+        // SAFETY: By contract. The watch does not move, and the wait queue lives as long as the
         // socket, which the watch holds. A second queue, which no stream socket has, is ignored.
         unsafe {
-            let watch = table.byte_sub(offset_of!(Self, table)).cast::<Self>();
-            if (*watch).head.is_null() {
+            let watch: *const Self = table.byte_sub(offset_of!(Self, table)).cast();
+            let place = (*watch).head.get();
+            if (*place).is_null() {
                 // INVARIANT: Put on the queue here.
-                (*watch).head = head;
-                bindings::add_wait_queue(head, &raw mut (*watch).entry);
+                *place = head;
+                bindings::add_wait_queue(head, (*watch).entry.get());
             }
         }
     }
@@ -147,11 +154,13 @@ impl<W: Watcher> Watch<W> {
     }
 }
 
-impl<W: Watcher> Drop for Watch<W> {
-    fn drop(&mut self) {
-        if let Some(head) = NonNull::new(self.head) {
+#[pinned_drop]
+impl<W: Watcher> PinnedDrop for Watch<W> {
+    fn drop(self: Pin<&mut Self>) {
+        // SAFETY: Only `add` writes it, and that is over.
+        if let Some(head) = NonNull::new(unsafe { *self.head.get() }) {
             // SAFETY: By the type invariant the entry is on it.
-            unsafe { bindings::remove_wait_queue(head.as_ptr(), &raw mut self.entry) };
+            unsafe { bindings::remove_wait_queue(head.as_ptr(), self.entry.get()) };
         }
     }
 }

@@ -31,7 +31,10 @@ use kernel::{
     }, //
 };
 
-use super::mq::Driver;
+use super::{
+    mq::Driver,
+    time::is_past, //
+};
 
 /// `REQ_OP_MASK`, a macro that bindgen does not see.
 const REQ_OP_MASK: u32 = (1 << bindings::REQ_OP_BITS) - 1;
@@ -254,16 +257,34 @@ impl<T: Driver> Idle<T> {
     }
 
     /// Refuses it, from inside `queue_rq`.
-    pub(crate) fn reject(self, status: Status) -> Rejected {
-        // The block layer ends the request itself when `queue_rq` returns a status.
-        let _ = self.0.into_raw();
-        Rejected(status)
+    pub(crate) fn reject(self, status: Status) -> Rejected<T> {
+        Rejected {
+            request: self,
+            status,
+        }
     }
 }
 
 /// A request that was refused in `queue_rq`; returning it makes the block layer end the request.
 #[must_use]
-pub(crate) struct Rejected(pub(super) Status);
+pub(crate) struct Rejected<T: Driver> {
+    request: Idle<T>,
+    status: Status,
+}
+
+impl<T: Driver> Rejected<T> {
+    /// What to return from the `queue_rq` that was called for `rq`.
+    pub(super) fn into_status(self, rq: *mut bindings::request) -> Status {
+        if self.request.0.raw() == rq {
+            // The block layer ends the request itself when `queue_rq` returns a status.
+            let _ = self.request.0.into_raw();
+            return self.status;
+        }
+        // Another one that the driver had kept.
+        self.request.fail(self.status);
+        Status::Ok
+    }
+}
 
 /// A request in flight.
 #[must_use]
@@ -312,7 +333,7 @@ impl<T: Driver> Started<T> {
         self.0.complete(status);
     }
 
-    /// Gives it back to be dispatched again, with a new tag and a new deadline.
+    /// Gives it back to be dispatched again, with a new deadline and perhaps a new tag.
     pub(crate) fn requeue(self) {
         self.0.requeue();
     }
@@ -335,6 +356,13 @@ impl TimedOut {
     /// Names it.
     pub(crate) fn id(&self) -> RequestId {
         RequestId(self.0.as_ptr().addr())
+    }
+
+    /// Whether its deadline has passed: not so if it has been started again since the timer ran out.
+    pub(crate) fn is_overdue(&self) -> bool {
+        // SAFETY: By the contract of `from_raw` the memory is valid; others write it meanwhile.
+        let deadline = unsafe { ptr::read_volatile(&raw const (*self.0.as_ptr()).deadline) };
+        is_past(deadline)
     }
 
     /// Where it sat in the tag set when it was looked at; it may have moved on since.

@@ -3,9 +3,10 @@
  * What Rust cannot reach against the stock headers: fields of struct sock, which is opaque there,
  * and inline functions without an exported helper. No policy; the callers are in socket.rs.
  */
+#include <linux/module.h>
 #include <linux/net.h>
 #include <net/sock.h>
-#include <net/tcp_states.h>
+#include <net/tcp.h>
 
 #include "shim.h"
 
@@ -17,6 +18,11 @@ bool rnbd_socket_is_stream(const struct socket *sock)
 	       (sk->sk_family == AF_VSOCK && sk->sk_type == SOCK_STREAM);
 }
 
+bool rnbd_socket_is_tcp(const struct socket *sock)
+{
+	return sk_is_tcp(sock->sk);
+}
+
 bool rnbd_socket_has_shutdown(const struct socket *sock)
 {
 	return sock->ops->shutdown != sock_no_shutdown;
@@ -24,10 +30,17 @@ bool rnbd_socket_has_shutdown(const struct socket *sock)
 
 bool rnbd_socket_is_connected(const struct socket *sock)
 {
+	int state = READ_ONCE(sock->sk->sk_state);
+
 	/* UNIX sockets do not keep sock->state; their sk_state survives the peer's close. */
 	if (sk_is_unix(sock->sk))
-		return READ_ONCE(sock->sk->sk_state) == TCP_ESTABLISHED;
-	return sock->state == SS_CONNECTED;
+		return state == TCP_ESTABLISHED;
+	if (sock->state == SS_CONNECTED)
+		return true;
+	/* After a connect() that did not wait, sock->state is never brought up to date. */
+	return sk_is_tcp(sock->sk) &&
+	       !((1 << state) & (TCPF_CLOSE | TCPF_LISTEN | TCPF_SYN_SENT | TCPF_SYN_RECV |
+				 TCPF_NEW_SYN_RECV));
 }
 
 void rnbd_socket_reclassify(struct socket *sock)
@@ -36,7 +49,8 @@ void rnbd_socket_reclassify(struct socket *sock)
 	static struct lock_class_key sk_keys[4], slock_keys[4];
 	struct sock *sk = sock->sk;
 
-	if (!sock_allow_reclassification(sk))
+	/* Once for each socket: it takes a reference to the module. */
+	if (sk->sk_owner == THIS_MODULE || !sock_allow_reclassification(sk))
 		return;
 	switch (sk->sk_family) {
 	case AF_INET:
@@ -59,16 +73,24 @@ void rnbd_socket_reclassify(struct socket *sock)
 #endif
 }
 
+void rnbd_socket_abort(struct socket *sock)
+{
+	if (sk_is_tcp(sock->sk))
+		tcp_abort(sock->sk, ECONNABORTED);
+}
+
 void rnbd_socket_engage(struct socket *sock, struct rnbd_socket_state *before)
 {
 	struct sock *sk = sock->sk;
 
+	/* Not under the socket's lock, which is taken in places where CPUs may be coming or going. */
+	static_branch_inc(&memalloc_socks_key);
 	lock_sock(sk);
 	before->allocation = sk->sk_allocation;
 	before->use_task_frag = sk->sk_use_task_frag;
-	sk->sk_allocation = GFP_NOIO;
+	sk->sk_allocation = GFP_NOIO | __GFP_MEMALLOC;
 	sk->sk_use_task_frag = false;
-	sk_set_memalloc(sk);
+	sock_set_flag(sk, SOCK_MEMALLOC);
 	release_sock(sk);
 }
 

@@ -15,9 +15,11 @@ struct rnbd_socket_state {
 };
 
 bool rnbd_socket_is_stream(const struct socket *sock);
+bool rnbd_socket_is_tcp(const struct socket *sock);
 bool rnbd_socket_has_shutdown(const struct socket *sock);
 bool rnbd_socket_is_connected(const struct socket *sock);
 void rnbd_socket_reclassify(struct socket *sock);
+void rnbd_socket_abort(struct socket *sock);
 void rnbd_socket_engage(struct socket *sock, struct rnbd_socket_state *before);
 void rnbd_socket_release(struct socket *sock, const struct rnbd_socket_state *before);
 

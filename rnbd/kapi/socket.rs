@@ -24,6 +24,10 @@ use super::{
         Direction,
         Piece, //
     },
+    control_message::{
+        ControlBuffer,
+        Record, //
+    },
     credentials::ReclaimScope,
     mq::Driver,
     request::Started, //
@@ -39,9 +43,11 @@ struct StateBefore {
 #[expect(improper_ctypes, reason = "an empty lock_class_key without lockdep")]
 extern "C" {
     fn rnbd_socket_is_stream(sock: *const bindings::socket) -> bool;
+    fn rnbd_socket_is_tcp(sock: *const bindings::socket) -> bool;
     fn rnbd_socket_has_shutdown(sock: *const bindings::socket) -> bool;
     fn rnbd_socket_is_connected(sock: *const bindings::socket) -> bool;
     fn rnbd_socket_reclassify(sock: *mut bindings::socket);
+    fn rnbd_socket_abort(sock: *mut bindings::socket);
     fn rnbd_socket_engage(sock: *mut bindings::socket, before: *mut StateBefore);
     fn rnbd_socket_release(sock: *mut bindings::socket, before: *const StateBefore);
     fn sk_set_memalloc(sk: *mut bindings::sock);
@@ -115,7 +121,6 @@ impl Candidate {
             if !rnbd_socket_is_connected(handle.raw()) {
                 return Err(Unfit::NotConnected);
             }
-            rnbd_socket_reclassify(handle.raw());
         }
         Ok(Self(handle))
     }
@@ -131,6 +136,7 @@ impl Candidate {
         let mut before = MaybeUninit::uninit();
         // SAFETY: `Handle`'s type invariant; `before` is filled.
         let before = unsafe {
+            rnbd_socket_reclassify(self.0.raw());
             rnbd_socket_engage(self.0.raw(), before.as_mut_ptr());
             before.assume_init()
         };
@@ -176,6 +182,14 @@ impl Socket {
     /// Ends both directions.
     pub(crate) fn shutdown_both(&self) {
         self.shutdown(bindings::sock_shutdown_cmd_SHUT_RDWR);
+    }
+
+    /// Ends both directions, and purges what has not been sent yet if the socket can do that, which TCP
+    /// can. The peer sees a reset then.
+    pub(crate) fn abort(&self) {
+        // SAFETY: `Handle`'s type invariant.
+        unsafe { rnbd_socket_abort(self.handle.raw()) };
+        self.shutdown_both();
     }
 
     fn shutdown(&self, how: bindings::sock_shutdown_cmd) {
@@ -234,7 +248,7 @@ impl Socket {
     ///
     /// # Errors
     ///
-    /// `EAGAIN` if nothing is there, otherwise what the socket says.
+    /// `EAGAIN` if nothing is there, `EINTR` to try again at once, otherwise what the socket says.
     pub(crate) fn receive(&self, bytes: &mut [u8]) -> Result<usize> {
         let segment = bindings::kvec {
             iov_base: bytes.as_mut_ptr().cast(),
@@ -269,15 +283,32 @@ impl Socket {
     /// `iter` must be a destination that is valid for the call.
     unsafe fn receive_iter(&self, iter: bindings::iov_iter) -> Result<usize> {
         let mut message = message(iter, 0);
+        let mut control = ControlBuffer::new();
+        // Only TCP can have TLS on top. A UNIX socket must not get the buffer, since its peer could
+        // put file descriptors into it, which the kernel has no use for.
+        // SAFETY: `Handle`'s type invariant; both values live to the end of this function.
+        unsafe {
+            if rnbd_socket_is_tcp(self.handle.raw()) {
+                control.attach(&mut message);
+            }
+        }
         let _scope = ReclaimScope::enter();
         // SAFETY: `Handle`'s type invariant; the message is valid by contract.
-        count(unsafe {
+        let received_bytes = count(unsafe {
             bindings::sock_recvmsg(
                 self.handle.raw(),
                 message.as_mut_ptr(),
                 (bindings::MSG_DONTWAIT | bindings::MSG_NOSIGNAL) as c_int,
             )
-        })
+        })?;
+        // SAFETY: Just received into.
+        match unsafe { control.record(&message) } {
+            Record::Data => Ok(received_bytes),
+            Record::Alert => Ok(0),
+            // What it has put into the buffer will be overwritten.
+            Record::Housekeeping => Err(EINTR),
+            Record::Unknown => Err(EBADMSG),
+        }
     }
 }
 

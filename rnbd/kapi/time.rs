@@ -25,3 +25,8 @@ pub(crate) fn jiffies() -> Jiffies {
 pub(crate) fn elapsed_jiffies(since_jiffies: Jiffies) -> Jiffies {
     jiffies().wrapping_sub(since_jiffies)
 }
+
+/// Returns whether `deadline_jiffies` has come, correct across a wrap.
+pub(crate) fn is_past(deadline_jiffies: Jiffies) -> bool {
+    elapsed_jiffies(deadline_jiffies) <= Jiffies::MAX / 2
+}

@@ -7,13 +7,7 @@
 //!
 //! C header: [`include/linux/workqueue.h`](srctree/include/linux/workqueue.h)
 
-use core::{
-    ops::{
-        BitOr,
-        Deref, //
-    },
-    ptr::NonNull,
-};
+use core::{ops::BitOr, ptr::NonNull};
 use kernel::{
     bindings,
     container_of,
@@ -27,6 +21,7 @@ use kernel::{
         HasWork,
         Queue,
         RawDelayedWorkItem,
+        RawWorkItem,
         Work,
         WorkItem, //
     }, //
@@ -67,7 +62,7 @@ impl BitOr for Flags {
 ///
 /// Dropping it waits for every queued item, and for those that they queue in turn, and then frees
 /// the queue; so it must not be dropped by one of its own items. A *delayed* item whose time has
-/// not come is not waited for: who uses [`Queue::enqueue_delayed`] cancels the item with
+/// not come is not waited for: who uses [`OwnedQueue::enqueue_delayed_anew`] cancels the item with
 /// [`cancel_delayed_sync_arc`] before the queue goes.
 ///
 /// # Invariants
@@ -105,6 +100,19 @@ impl OwnedQueue {
         NonNull::new(queue).map(Self).ok_or(ENOMEM)
     }
 
+    /// Queues `item` to run soon; what comes back says whether it was queued already.
+    pub(crate) fn enqueue<W, const ID: u64>(&self, item: W) -> W::EnqueueOutput
+    where
+        W: RawWorkItem<ID> + Send + 'static,
+    {
+        self.queue().enqueue(item)
+    }
+
+    fn queue(&self) -> &Queue {
+        // SAFETY: By the type invariant, it lives as long as `self`.
+        unsafe { Queue::from_raw(self.0.as_ptr()) }
+    }
+
     /// Queues `item` to run in `delay_jiffies` from now, whether or not it was already waiting.
     ///
     /// An item that runs just now runs once more. Where two threads do this at the same time, one
@@ -126,16 +134,9 @@ impl OwnedQueue {
             unsafe { drop_count_of_queue(&item) };
         }
         // If this fails, another thread has queued the item in between.
-        let _ = self.enqueue_delayed::<Arc<T>, ID>(item, delay_jiffies);
-    }
-}
-
-impl Deref for OwnedQueue {
-    type Target = Queue;
-
-    fn deref(&self) -> &Queue {
-        // SAFETY: By the type invariant, it lives as long as `self`.
-        unsafe { Queue::from_raw(self.0.as_ptr()) }
+        let _ = self
+            .queue()
+            .enqueue_delayed::<Arc<T>, ID>(item, delay_jiffies);
     }
 }
 

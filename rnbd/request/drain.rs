@@ -29,8 +29,8 @@ impl Slots {
         Some(outgoing.request)
     }
 
-    /// Takes the requests that wait for a reply on `connection` and which `wanted` names, and
-    /// hands them to `sink`. Returns how many stay.
+    /// Takes the requests that wait for a reply on `connection`, as far as their own time is up or
+    /// `wanted` names them, and hands them to `sink`. Returns how many stay.
     pub(crate) fn drain_sent(
         &self,
         connection: ConnectionId,
@@ -44,7 +44,7 @@ impl Slots {
                     return false;
                 }
                 match &slot.place {
-                    Place::Sent(request) if wanted(request) => true,
+                    Place::Sent(request) if slot.expiries > 0 || wanted(request) => true,
                     Place::Sent(_) => {
                         kept = kept.saturating_add(1);
                         false

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Bringing a session's connections back: finding the dead ones and putting new sockets in their place.
+//! Takes `keep`, so that one does so at a time.
+
+#![forbid(unsafe_code)]
+
+use kernel::prelude::*;
+
+use super::{
+    super::{
+        connection::Death,
+        kapi::socket::Candidate, //
+    },
+    Connections,
+    Watched, //
+};
+
+/// How many turns of receiving are spent on finding the end of a stream whose peer has gone.
+const NOTICE_TURNS: u32 = 64;
+
+impl Connections {
+    /// Makes connections notice now that their peers have gone.
+    pub(crate) fn notice_dead(&self) {
+        for connection in (0..self.places.len()).filter_map(|position| self.at(position)) {
+            // Replies that came before the end count, so it is reached by receiving, a few turns of it.
+            for _ in 0..NOTICE_TURNS {
+                let has_gone = connection.is_alive() && connection.socket().events().is_hang_up();
+                if !has_gone || !connection.receive() {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Whether a live connection uses this socket.
+    pub(crate) fn uses(&self, candidate: &Candidate) -> bool {
+        (0..self.places.len())
+            .filter_map(|position| self.at(position))
+            .any(|connection| connection.is_alive() && connection.socket().is(candidate))
+    }
+
+    /// Puts a new connection over `candidate` in the place of the first dead one. Returns false if
+    /// none is dead; the socket is then dropped.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; nothing has changed then.
+    pub(crate) fn replace_dead(&self, candidate: Candidate) -> Result<bool> {
+        let mut keep = self.keep.lock();
+        let dead = (0..self.places.len()).find(|position| {
+            self.at(*position)
+                .is_some_and(|connection| !connection.is_alive())
+        });
+        let Some((dead, place)) = dead.and_then(|dead| Some((dead, self.places.get(dead)?))) else {
+            return Ok(false);
+        };
+        let connection = Self::connect(&self.session, u32::try_from(dead)?, candidate)?;
+        self.forget_those_over(&mut keep);
+        keep.reserve(1, GFP_KERNEL)?;
+        let mut before = None;
+        self.session.connection_up(|id| {
+            connection.set_id(id);
+            before = Some(core::mem::replace(&mut *place.lock(), connection.clone()));
+        });
+        if let Some(before) = before {
+            // Nobody finds it any more who could stop it when its requests are sent again.
+            before.abandon_peer();
+        }
+        // Watched only now: it may die at once, and has to have been counted by then.
+        let watched = self.watch(&mut keep, &connection);
+        if watched.is_err() {
+            connection.kill(Death::Ended);
+            connection.retire();
+            return watched.map(|()| false);
+        }
+        pr_info!(
+            "block nbd{}: connection {} is back\n",
+            self.session.index,
+            dead
+        );
+        Ok(true)
+    }
+
+    /// Lets go of the dead connections for whose peers nothing waits any more.
+    fn forget_those_over(&self, keep: &mut KVec<Watched>) {
+        let mut at = 0;
+        while let Some(watch) = keep.get(at) {
+            let connection = watch.watcher().clone();
+            if !connection.is_alive() {
+                connection.close_if_answerless();
+            }
+            if !connection.is_over() {
+                at = at.saturating_add(1);
+                continue;
+            }
+            // Ends the watch, after which nothing starts its work any more.
+            drop(keep.remove(at));
+            connection.retire();
+        }
+    }
+}
