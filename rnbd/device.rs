@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+pub(crate) mod scan;
 pub(crate) mod settings;
 pub(crate) mod size;
 mod start;
@@ -35,6 +36,7 @@ use kernel::{
 
 pub(crate) use self::stop::Farewell;
 use self::{
+    scan::Scan,
     settings::Settings,
     state::State, //
 };
@@ -88,6 +90,8 @@ pub(crate) struct Control {
     /// The server flags that the queue limits were made from.
     limits_flags: ServerFlags,
     presence: Option<Presence>,
+    /// For the end of the session, made at its start so that it cannot fail.
+    last_scan: Option<Pin<KBox<Scan>>>,
     /// Made with the first session and kept: the tag set never changes.
     slots: Option<Arc<Slots>>,
     /// Set if the device is to be removed when its session has ended.
@@ -107,6 +111,10 @@ pub(crate) struct Device {
     running: SpinLock<Option<Arc<Connections>>>,
     #[pin]
     pub(crate) control: Mutex<Control>,
+    /// The task that scans for partitions just now.
+    scanner: Atomic<i32>,
+    #[pin]
+    scan_lock: Mutex<()>,
     /// The state as those see it who wait for it to change, or only ask, without the lock.
     is_connected: Atomic<bool>,
     is_stopping: Atomic<bool>,
@@ -136,11 +144,14 @@ impl Device {
                     settings: Settings::new(),
                     limits_flags: ServerFlags::default(),
                     presence: None,
+                    last_scan: None,
                     slots: None,
                     removal: None,
                 },
                 "rnbd::Device::control"
             ),
+            scanner: Atomic::new(scan::NO_SCANNER),
+            scan_lock <- new_mutex!((), "rnbd::Device::scan_lock"),
             is_connected: Atomic::new(false),
             is_stopping: Atomic::new(false),
             is_going_away: Atomic::new(false),
@@ -215,6 +226,9 @@ impl Device {
         if control.state == State::Removing {
             return Err(ENXIO);
         }
+        if self.is_scanner() {
+            return Ok(());
+        }
         control.openers = control.openers.saturating_add(1);
         // A device without a session still has the partitions of the last one.
         if control.openers == 1 && control.state != State::Running {
@@ -225,6 +239,9 @@ impl Device {
 
     /// One opener less.
     pub(crate) fn closed(&self, disk: &Disk<Self>) {
+        if self.is_scanner() {
+            return;
+        }
         let mut control = self.control.lock();
         control.openers = control.openers.saturating_sub(1);
         if control.openers > 0 {
@@ -239,12 +256,6 @@ impl Device {
             _ => (),
         }
         self.publish_state(&control);
-    }
-
-    fn request_partition_scan(&self, disk: &Disk<Self>) {
-        if self.numbering.scans_partitions() {
-            disk.request_partition_scan();
-        }
     }
 }
 

@@ -17,6 +17,7 @@ pub(crate) mod major;
 pub(crate) mod module_ref;
 pub(crate) mod mq;
 pub(crate) mod param;
+mod partitions;
 pub(crate) mod pinned_slice;
 pub(crate) mod poll;
 pub(crate) mod ratelimit;

@@ -27,6 +27,7 @@ pub(crate) use self::removal::{
 use super::{
     config::Numbering,
     device::{
+        scan::Scan,
         size::idle_limits,
         Device, //
     },
@@ -80,6 +81,8 @@ struct Registry {
     queues: Arc<Queues>,
     /// Removes devices, side by side.
     removals: Arc<OwnedQueue>,
+    /// Looks for partitions.
+    scans: OwnedQueue,
     debugfs: Option<Arc<Dir>>,
     /// From the first session on.
     reserves: Option<ReserveAnchor>,
@@ -111,6 +114,7 @@ pub(crate) fn open(numbering: Numbering) -> Result<Registration> {
             OwnedQueue::new(fmt!("nbd-del"), Flags::UNBOUND, 0)?,
             GFP_KERNEL,
         )?,
+        scans: OwnedQueue::new(fmt!("nbd-scan"), Flags::UNBOUND, 0)?,
         // An aid: the driver works without.
         debugfs: Dir::new(c"nbd", None)
             .and_then(|dir| Ok(Arc::new(dir, GFP_KERNEL)?))
@@ -131,10 +135,12 @@ impl Drop for Registration {
             devices,
             queues,
             removals,
+            scans,
             debugfs,
             reserves,
             ..
         } = registry;
+        drop(scans);
         removal::remove_all(devices, &removals);
         // Waits for the removals.
         drop(removals);
@@ -166,6 +172,15 @@ pub(crate) fn numbering() -> Result<Numbering> {
 /// See [`numbering`].
 pub(crate) fn queues() -> Result<Arc<Queues>> {
     with(|registry| Ok(registry.queues.clone()))
+}
+
+/// Looks for partitions in the background.
+pub(crate) fn scan(scan: Pin<KBox<Scan>>) {
+    // While the module is being unloaded there is nobody to show partitions to.
+    let _ = with(|registry| {
+        registry.scans.enqueue(scan);
+        Ok(())
+    });
 }
 
 /// The driver's directory in debugfs.

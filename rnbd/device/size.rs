@@ -89,6 +89,7 @@ impl Device {
         if !self.apply_capacity(disk, control) {
             disk.notify_change();
         }
+        self.scan_soon(disk);
         Ok(())
     }
 

@@ -23,6 +23,7 @@ use super::{
         request::Slots,
         session::Session, //
     },
+    scan::Scan,
     state::State,
     Control,
     Device,
@@ -107,7 +108,9 @@ impl Device {
             _debugfs: observe::directory(self.index, &self.observed).ok(),
             _module: module,
         });
+        control.last_scan = Some(Scan::new(disk)?);
         disk.notify_change();
+        self.scan_soon(disk);
         Ok(())
     }
 

@@ -88,6 +88,7 @@ impl Device {
         disk.invalidate();
         self.reset_limits(disk);
         disk.set_request_timeout(Settings::new().request_timeout_jiffies());
+        self.drop_partitions(disk, control);
         let visible = presence.is_some();
         drop(presence);
         self.observed.end();

@@ -177,17 +177,6 @@ impl<T: Driver> Disk<T> {
         unsafe { bindings::set_disk_ro(self.raw(), read_only) };
     }
 
-    /// Makes the next open look for partitions.
-    pub(crate) fn request_partition_scan(&self) {
-        // SAFETY: Live gendisk; `set_bit()` is atomic.
-        unsafe {
-            bindings::set_bit(
-                bindings::GD_NEED_PART_SCAN as usize,
-                &raw mut (*self.raw()).state,
-            )
-        };
-    }
-
     /// Sets the block layer's request timeout.
     pub(crate) fn set_request_timeout(&self, jiffies: u32) {
         // SAFETY: Live queue.
