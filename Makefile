@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# The front door: `make help` lists what there is. The build itself is in Kbuild.
+
+KDIR ?= /lib/modules/$(shell uname -r)/build
+MODNAME ?= rnbd
+DRIVER ?= rnbd
+KERNEL ?= stock
+TESTS ?=
+V ?=
+
+# Handed to the kernel's build when given; the kernel chooses otherwise.
+kbuild_variables := $(foreach name,CC LLVM KERNELRELEASE CLIPPY V ARCH, \
+	$(if $(filter-out default undefined,$(origin $(name))),$(if $($(name)),$(name)=$($(name)))))
+
+output := $(CURDIR)/build/$(MODNAME)
+
+# What only a tree with Rust metadata has.
+rust_metadata := $(KDIR)/rust/libkernel.rmeta
+
+.PHONY: modules install setup build fmt fmt-check clippy check-host check-architecture check \
+	demo rust-analyzer shell clean help
+.DEFAULT_GOAL := modules
+
+modules: $(if $(wildcard $(rust_metadata)),,no-rust-metadata)
+	@mkdir -p $(output)
+	+$(MAKE) -C $(KDIR) M=$(CURDIR) MO=$(output) MODNAME=$(MODNAME) $(kbuild_variables) modules
+	@cp $(output)/$(MODNAME).ko build/$(MODNAME).ko
+
+install: modules
+	+$(MAKE) -C $(KDIR) M=$(CURDIR) MO=$(output) MODNAME=$(MODNAME) $(kbuild_variables) \
+		INSTALL_MOD_DIR=updates modules_install
+
+.PHONY: no-rust-metadata
+no-rust-metadata:
+	@echo "rnbd: $(rust_metadata) does not exist:" >&2
+	@echo "rnbd: these kernel headers carry no Rust metadata (Debian's never do)." >&2
+	@echo "rnbd: 'make build' makes a tree that does and builds the module in it," >&2
+	@echo "rnbd: or name one yourself: make KDIR=..." >&2
+	@exit 1
+
+setup:
+	@scripts/setup
+
+build:
+	@scripts/build-module
+
+fmt:
+	@scripts/format
+
+fmt-check:
+	@scripts/format --check
+
+clippy:
+	@scripts/build-module --clippy
+
+check-host:
+	@scripts/check-host
+
+check-architecture:
+	@scripts/check-architecture
+
+check:
+	@scripts/check --driver $(DRIVER) --kernel $(KERNEL) -- $(TESTS)
+
+demo:
+	@scripts/demo
+
+rust-analyzer:
+	@scripts/rust-analyzer
+
+shell:
+	@scripts/in-root /bin/bash
+
+clean:
+	rm -rf build rust-project.json
+
+help:
+	@echo "make               the module for the running kernel, or the one of KDIR="
+	@echo "make install       that module into the kernel's updates/ (MODNAME=nbd: in place of nbd.ko)"
+	@echo "make demo          set up what is needed, boot a guest, show the driver at work"
+	@echo "make check         every check; TESTS=\"name ...\" DRIVER=rnbd|c KERNEL=stock|debug narrow it"
+	@echo "make setup         bring the cache up to date (Debian root, kernel, Rust tree)"
+	@echo "make build         rnbd.ko and nbd.ko for the cached kernel"
+	@echo "make fmt           format the Rust sources; fmt-check only looks"
+	@echo "make clippy        lint the module"
+	@echo "make check-host    the tests that need no kernel"
+	@echo "make rust-analyzer rust-project.json for an editor"
+	@echo "make shell         a shell in the Debian root"
+	@echo "make clean         remove build/; the cache (~/.cache/rnbd) stays"
+	@echo
+	@echo "Variables: KDIR MODNAME CC LLVM KERNELRELEASE CLIPPY V"
