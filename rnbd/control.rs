@@ -69,8 +69,9 @@ pub(crate) struct ConnectRequest {
     pub(crate) dead_connection_timeout_s: Option<u64>,
     pub(crate) server_flags: Option<u64>,
     pub(crate) client_flags: Option<u64>,
-    /// File descriptors of the calling task.
-    pub(crate) sockets: KVec<u32>,
+    /// File descriptors of the calling task, or why they could not be read: a device that is in use
+    /// is the first thing to say.
+    pub(crate) sockets: Result<KVec<u32>>,
     pub(crate) backend: Option<KVec<u8>>,
     /// Of the calling task, in the initial namespace.
     pub(crate) pid: i32,

@@ -108,9 +108,8 @@ fn connect_existing(request: &ConnectRequest) -> Result<Option<Result<u32>>> {
 
 /// Makes a device with hardware queues for the request's sockets.
 fn make(request: &ConnectRequest) -> Result<ARef<Disk<Device>>> {
-    let connections = u32::try_from(request.sockets.len())
-        .unwrap_or(u32::MAX)
-        .max(1);
+    let sockets = request.sockets.as_ref().map_err(|error| *error)?;
+    let connections = u32::try_from(sockets.len()).unwrap_or(u32::MAX).max(1);
     registry::create(request.index, connections).inspect_err(|error| {
         pr_err!("connect: cannot make a device: {:?}\n", error);
     })
@@ -183,7 +182,7 @@ fn settings(disk: &Disk<Device>, request: &ConnectRequest) -> Result<Settings> {
         let [.., b3, b2, b1, b0] = flags.to_be_bytes();
         settings.server_flags = ServerFlags::from_bits(u32::from_be_bytes([b3, b2, b1, b0]));
     }
-    for fd in &request.sockets {
+    for fd in request.sockets.as_ref().map_err(|error| *error)? {
         let fd = i32::try_from(*fd).map_err(|_| EINVAL)?;
         add_candidate(disk, &mut settings.sockets, candidate(disk, fd)?)?;
     }

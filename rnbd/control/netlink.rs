@@ -185,7 +185,7 @@ impl Connect {
             dead_connection_timeout_s: optional_u64(request, ATTR_DEAD_CONN_TIMEOUT)?,
             server_flags: optional_u64(request, ATTR_SERVER_FLAGS)?,
             client_flags: optional_u64(request, ATTR_CLIENT_FLAGS)?,
-            sockets: sockets(&list, request, index)?,
+            sockets: sockets(&list, request, index),
             backend: request
                 .attr(ATTR_BACKEND_IDENTIFIER)
                 .map(|attr| backend_to_store(&attr))

@@ -181,7 +181,6 @@ pub(crate) fn do_it(disk: &Disk<Device>) -> Result {
         .wait(Sleep::Interruptible, FOREVER_JIFFIES, || {
             session.live() == 0 || session.mode() == Mode::Ended
         });
-    let user_wanted_it = session.is_ending();
     {
         let control = disk.control.lock();
         let is_ours = disk
@@ -194,7 +193,7 @@ pub(crate) fn do_it(disk: &Disk<Device>) -> Result {
     // Somebody else may be ending it.
     disk.wait_until_stopped(super::SETTLE_JIFFIES);
     match ended {
-        Err(Woken::Signal) if !user_wanted_it => Err(ERESTARTSYS),
+        Err(Woken::Signal) => Err(ERESTARTSYS),
         _ => Ok(()),
     }
 }
