@@ -174,6 +174,8 @@ class Server:
     off, a connection stays after DISC until the driver closes it.
     """
 
+    connection_class = Connection
+
     def __init__(self, hook=None):
         self.memory = SparseMemory()
         self.hook = hook or (lambda request: False)
@@ -197,7 +199,7 @@ class Server:
             self.changed.notify_all()
 
     def serve(self, sock):
-        connection = Connection(self, sock, len(self.connections))
+        connection = self.connection_class(self, sock, len(self.connections))
         self.connections.append(connection)
         connection.start()
 

@@ -194,7 +194,8 @@ def qemu_nbd(image, index=0, image_format="qcow2"):
     """A device attached by qemu-nbd -c, which is server and ioctl client in one."""
     need("qemu-nbd")
     device = BlockDevice(index)
-    words = ["qemu-nbd", "-f", image_format, "-c", device.node, str(image)]
+    # -v keeps it from going to the background as soon as the device is there.
+    words = ["qemu-nbd", "-v", "-f", image_format, "-c", device.node, str(image)]
     with running(words, device.is_attached, "qemu-nbd"):
         device.wait_attached()
         try:

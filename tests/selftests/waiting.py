@@ -22,6 +22,13 @@ def until(condition, what, timeout_s=10.0):
         time.sleep(POLL_INTERVAL_S)
 
 
+def quiet(condition, time_s=0.15):
+    """Give something that should not happen a moment to happen; returns early if it does."""
+    deadline = time.monotonic() + time_s
+    while time.monotonic() < deadline and not condition():
+        time.sleep(POLL_INTERVAL_S)
+
+
 class Stopwatch:
     """Measures the wall time of a with block; read elapsed_s afterwards."""
 

@@ -1,27 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
-"""udev held still, and the uevents of the kernel without it."""
+"""The uevents of one disk as the kernel sends them, without those that udev makes."""
 
-import contextlib
 import os
 import socket
 
-import server_process
 import waiting
 
 NETLINK_KOBJECT_UEVENT = 15
 KERNEL_GROUP = 1
 RECEIVE_BUFFER_BYTES = 1 << 20
-
-
-@contextlib.contextmanager
-def held():
-    """Nobody opens a device because of its uevents meanwhile."""
-    server_process.command("udevadm", "settle", check=False)
-    server_process.command("udevadm", "control", "--stop-exec-queue", check=False)
-    try:
-        yield
-    finally:
-        server_process.command("udevadm", "control", "--start-exec-queue", check=False)
 
 
 class Uevent:
