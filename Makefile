@@ -19,7 +19,7 @@ output := $(CURDIR)/build/$(MODNAME)
 rust_metadata := $(KDIR)/rust/libkernel.rmeta
 
 .PHONY: modules install setup build fmt fmt-check clippy check-host check-architecture check \
-	demo rust-analyzer shell clean help
+	demo docs rust-analyzer shell clean help
 .DEFAULT_GOAL := modules
 
 modules: $(if $(wildcard $(rust_metadata)),,no-rust-metadata)
@@ -66,6 +66,9 @@ check:
 demo:
 	@scripts/demo
 
+docs:
+	@scripts/docs
+
 rust-analyzer:
 	@scripts/rust-analyzer
 
@@ -85,6 +88,7 @@ help:
 	@echo "make fmt           format the Rust sources; fmt-check only looks"
 	@echo "make clippy        lint the module"
 	@echo "make check-host    the tests that need no kernel"
+	@echo "make docs          Documentation/ as web pages in build/docs/"
 	@echo "make rust-analyzer rust-project.json for an editor"
 	@echo "make shell         a shell in the Debian root"
 	@echo "make clean         remove build/; the cache (~/.cache/rnbd) stays"
