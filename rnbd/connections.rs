@@ -154,10 +154,12 @@ impl Connections {
 
     /// Starts to receive on a connection.
     fn watch(&self, keep: &mut KVec<Watched>, connection: &Arc<Connection>) -> Result {
-        let watch = Watch::new(connection.socket().clone(), connection.clone())?;
+        let (watch, pending) = Watch::new(connection.socket().clone(), connection.clone())?;
         keep.push(watch, GFP_KERNEL)?;
         // What came before the watch brings no wake-up.
-        connection.kick();
+        if !pending.is_only_writable() {
+            connection.kick();
+        }
         Ok(())
     }
 
@@ -311,10 +313,14 @@ impl Connections {
     /// it runs and no socket is watched. May sleep, but waits for no peer.
     pub(crate) fn end(&self) {
         self.session.end();
+        let mut keep = core::mem::take(&mut *self.keep.lock());
+        // What a socket has to say from now on is known already.
+        for watch in &mut keep {
+            watch.as_mut().stop();
+        }
         for connection in (0..self.places.len()).filter_map(|position| self.at(position)) {
             connection.kill(Death::Ended);
         }
-        let keep = core::mem::take(&mut *self.keep.lock());
         for watch in keep {
             let connection = watch.watcher().clone();
             connection.kill(Death::Ended);

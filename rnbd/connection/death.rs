@@ -100,8 +100,11 @@ impl Connection {
             if tell {
                 self.tell();
             }
-            // The receiver may hold a request, and reads on until the peer closes.
-            self.kick();
+            // The receiver may hold a request, and reads on until the peer closes. At the end of the
+            // session whoever retires the connection takes that from it.
+            if death != Death::Ended {
+                self.kick();
+            }
             (state.queue.take_all(), state.take_role_of_dead())
         };
         self.report(death);

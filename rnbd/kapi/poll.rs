@@ -74,12 +74,12 @@ pub(crate) struct Watch<W: Watcher> {
 unsafe impl<W: Watcher> Send for Watch<W> {}
 
 impl<W: Watcher> Watch<W> {
-    /// Starts to watch `socket`. What is pending there already brings no call.
+    /// Starts to watch `socket`, and returns what is pending there already, which brings no call.
     ///
     /// # Errors
     ///
     /// `ENOMEM`, and `EINVAL` if the socket cannot be polled.
-    pub(crate) fn new(socket: Arc<Socket>, watcher: Arc<W>) -> Result<Pin<KBox<Self>>> {
+    pub(crate) fn new(socket: Arc<Socket>, watcher: Arc<W>) -> Result<(Pin<KBox<Self>>, Events)> {
         let watch = KBox::pin_init(
             pin_init!(Self {
                 entry: Opaque::new(bindings::wait_queue_entry {
@@ -97,17 +97,28 @@ impl<W: Watcher> Watch<W> {
             }),
             GFP_KERNEL,
         )?;
-        watch.socket.poll(watch.table.get());
+        let pending = watch.socket.poll(watch.table.get());
         // SAFETY: Only `add` writes it, which `poll` has called.
         if unsafe { *watch.head.get() }.is_null() {
             return Err(EINVAL);
         }
-        Ok(watch)
+        Ok((watch, pending))
     }
 
     /// Who is told.
     pub(crate) fn watcher(&self) -> &Arc<W> {
         &self.watcher
+    }
+
+    /// Ends the watch early: no call is running afterwards, and none will come.
+    pub(crate) fn stop(self: Pin<&mut Self>) {
+        // INVARIANT: Taken off the queue below.
+        // SAFETY: Only `add` writes it beside this, and that is over; `self` is borrowed exclusively.
+        let head = unsafe { ptr::replace(self.head.get(), ptr::null_mut()) };
+        if let Some(head) = NonNull::new(head) {
+            // SAFETY: By the type invariant the entry is on it.
+            unsafe { bindings::remove_wait_queue(head.as_ptr(), self.entry.get()) };
+        }
     }
 
     /// # Safety
@@ -157,11 +168,7 @@ impl<W: Watcher> Watch<W> {
 #[pinned_drop]
 impl<W: Watcher> PinnedDrop for Watch<W> {
     fn drop(self: Pin<&mut Self>) {
-        // SAFETY: Only `add` writes it, and that is over.
-        if let Some(head) = NonNull::new(unsafe { *self.head.get() }) {
-            // SAFETY: By the type invariant the entry is on it.
-            unsafe { bindings::remove_wait_queue(head.as_ptr(), self.entry.get()) };
-        }
+        self.stop();
     }
 }
 
