@@ -17,7 +17,7 @@
 //! | `session`, `connections`, `connection` | the connections of one attachment, together and each |
 //! | `request` | who holds a request, and may end it |
 //! | `observe` | sysfs and debugfs |
-//! | `proto`, `config`, `limits`, `fallback`, `spread`, `expiry` | pure rules, tested on the host |
+//! | `proto`, `config`, `limits`, `fallback`, `spread`, `expiry`, `index_set` | pure rules, tested on the host |
 //! | `kapi` | the kernel, and all that is unsafe |
 //!
 //! Knowledge points downwards in this table.
@@ -35,6 +35,7 @@ mod rnbd {
     mod device;
     mod expiry;
     mod fallback;
+    mod index_set;
     #[allow(unsafe_code)]
     pub(crate) mod kapi;
     mod limits;

@@ -57,7 +57,11 @@ use super::{
     },
     observe::Observed,
     proto::ServerFlags,
-    registry::Removal,
+    registry::{
+        self,
+        Availability,
+        Removal, //
+    },
     request::Slots, //
 };
 
@@ -189,9 +193,10 @@ impl Device {
         self.is_connected.load(Relaxed)
     }
 
-    /// Makes a change of the state known.
-    fn publish_state(&self, control: &Control) {
+    /// Makes a change of the state, or of whether the device is open, known.
+    pub(crate) fn publish_state(&self, control: &Control) {
         let state = control.state;
+        registry::publish(self.index, control.availability());
         self.is_connected.store(state.is_connected(), Relaxed);
         self.is_stopping.store(state == State::Stopping, Relaxed);
         self.is_going_away.store(state.is_going_away(), Relaxed);
@@ -234,6 +239,9 @@ impl Device {
         if control.openers == 1 && control.state != State::Running {
             self.request_partition_scan(disk);
         }
+        if control.openers == 1 && control.state == State::Free {
+            self.publish_state(&control);
+        }
         Ok(())
     }
 
@@ -260,6 +268,15 @@ impl Device {
 }
 
 impl Control {
+    /// Whether CONNECT may choose the device.
+    fn availability(&self) -> Availability {
+        match self.state {
+            State::Free if self.openers == 0 => Availability::Unopened,
+            State::Free => Availability::Opened,
+            _ => Availability::Taken,
+        }
+    }
+
     /// Forgets an unfinished set-up.
     fn forget_set_up(&mut self) {
         self.settings = Settings::new();

@@ -48,7 +48,7 @@ impl kernel::Module for Driver {
             pr_err!("the netlink family nbd is in use: is another nbd driver loaded?\n");
             EINVAL
         })?;
-        make_devices(&numbering);
+        registry::make_devices(&numbering);
         Ok(Self {
             _netlink: netlink,
             _registry: registry,
@@ -72,14 +72,4 @@ fn check_parameters() -> Result<Numbering> {
     // What the minor numbers really leave room for.
     max_part.set(numbering.max_part_readback());
     Ok(numbering)
-}
-
-/// Makes the devices that are there from the start. One that cannot be made can still be made by
-/// CONNECT later.
-fn make_devices(numbering: &Numbering) {
-    for index in 0..numbering.devices() {
-        if let Err(error) = registry::create(Some(index), numbering.connections()) {
-            pr_err!("nbd{}: cannot make the device: {:?}\n", index, error);
-        }
-    }
 }

@@ -4,10 +4,13 @@
 //!
 //! One mutex protects the table. It is held for a look-up or an insertion and never over making or
 //! removing a disk: an index that is being worked on is marked as such. No other lock of the driver is
-//! taken under it.
+//! taken under it. Nothing done under it depends on how many devices there are, beyond the depth of a
+//! tree.
 
 #![forbid(unsafe_code)]
 
+mod indexes;
+mod load;
 mod removal;
 
 use kernel::{
@@ -20,9 +23,14 @@ use kernel::{
     }, //
 };
 
-pub(crate) use self::removal::{
-    remove_soon,
-    Removal, //
+use self::indexes::Indexes;
+pub(crate) use self::{
+    indexes::Availability,
+    load::make_devices,
+    removal::{
+        remove_soon,
+        Removal, //
+    }, //
 };
 use super::{
     config::Numbering,
@@ -56,6 +64,9 @@ pub(crate) const MAJOR: u32 = 43;
 /// Requests that a hardware queue can have in flight, as in the C driver.
 const QUEUE_DEPTH: u32 = 128;
 
+/// How many devices are listed before others get their turn.
+const STATUS_AT_ONCE: usize = 64;
+
 /// What is known about an index.
 enum Entry {
     /// A disk is being made.
@@ -77,6 +88,7 @@ impl Entry {
 
 struct Registry {
     devices: RBTree<u32, Entry>,
+    indexes: Indexes,
     numbering: Numbering,
     queues: Arc<Queues>,
     /// Removes devices, side by side.
@@ -108,6 +120,7 @@ pub(crate) fn open(numbering: Numbering) -> Result<Registration> {
     };
     let registry = Registry {
         devices: RBTree::new(),
+        indexes: Indexes::new(&numbering)?,
         numbering,
         queues: Arc::new(queues, GFP_KERNEL)?,
         removals: Arc::new(
@@ -235,23 +248,31 @@ pub(crate) fn find(index: u32) -> Result<Found> {
     })
 }
 
-/// The first device from index `from` on.
+/// Says whether CONNECT may choose the device `index`. What counts is what the device says last, under
+/// its control lock.
+pub(crate) fn publish(index: u32, availability: Availability) {
+    // While the module is being unloaded nobody connects.
+    let _ = with(|registry| {
+        if let Some(Entry::Live(_)) = registry.devices.get(&index) {
+            registry.indexes.set_available(index, availability);
+        }
+        Ok(())
+    });
+}
+
+/// Takes the lowest device that is free, preferably one that nobody has open, so that nobody else is
+/// sent to it meanwhile. Whoever gets it makes it say what it is afterwards.
 ///
 /// # Errors
 ///
 /// See [`numbering`].
-pub(crate) fn next_from(from: u32) -> Result<Option<(u32, ARef<Disk<Device>>)>> {
+pub(crate) fn take_available() -> Result<Option<ARef<Disk<Device>>>> {
     with(|registry| {
-        let mut from = from;
-        while let Some(cursor) = registry.devices.cursor_lower_bound(&from) {
-            let (index, entry) = cursor.current();
-            if let Entry::Live(disk) = entry {
-                return Ok(Some((*index, disk.reference())));
+        while let Some(index) = registry.indexes.lowest_available() {
+            registry.indexes.set_available(index, Availability::Taken);
+            if let Some(Entry::Live(disk)) = registry.devices.get(&index) {
+                return Ok(Some(disk.reference()));
             }
-            let Some(next) = index.checked_add(1) else {
-                break;
-            };
-            from = next;
         }
         Ok(None)
     })
@@ -267,19 +288,31 @@ pub(crate) fn status(index: u32) -> Result<Option<bool>> {
     with(|registry| Ok(registry.devices.get(&index).map(Entry::is_connected)))
 }
 
-/// All devices, as in [`status`].
+/// All devices, as in [`status`]. Others get their turn in between, so it is no picture of one moment.
 ///
 /// # Errors
 ///
 /// `ENOMEM`.
 pub(crate) fn status_of_all() -> Result<KVVec<(u32, bool)>> {
-    with(|registry| {
-        let mut all = KVVec::with_capacity(registry.devices.values().count(), GFP_KERNEL)?;
-        for (index, entry) in &registry.devices {
-            all.push((*index, entry.is_connected()), GFP_KERNEL)?;
-        }
-        Ok(all)
-    })
+    let mut all = KVVec::new();
+    let mut from = Some(0);
+    while let Some(first) = from {
+        all.reserve(STATUS_AT_ONCE, GFP_KERNEL)?;
+        from = with(|registry| Ok(status_from(registry, first, &mut all)))?;
+    }
+    Ok(all)
+}
+
+/// Adds the next devices from the index `first` on, and returns where to go on.
+fn status_from(registry: &mut Registry, first: u32, all: &mut KVVec<(u32, bool)>) -> Option<u32> {
+    let mut cursor = registry.devices.cursor_lower_bound_mut(&first)?;
+    for _ in 1..STATUS_AT_ONCE {
+        let (index, entry) = cursor.current();
+        // There is room for as many.
+        let _ = all.push_within_capacity((*index, entry.is_connected()));
+        cursor = cursor.move_next()?;
+    }
+    Some(*cursor.current().0)
 }
 
 /// Takes the index `wanted`, or the lowest one that is free, for a device to be made.
@@ -287,7 +320,7 @@ fn reserve(wanted: Option<u32>) -> Result<(u32, Numbering)> {
     with(|registry| {
         let index = match wanted {
             Some(index) => index,
-            None => lowest_free(registry)?,
+            None => registry.indexes.lowest_vacant().ok_or(ENOSPC)?,
         };
         if registry.devices.get(&index).is_some() {
             return Err(EEXIST);
@@ -295,26 +328,23 @@ fn reserve(wanted: Option<u32>) -> Result<(u32, Numbering)> {
         registry
             .devices
             .try_create_and_insert(index, Entry::Making, GFP_KERNEL)?;
+        registry.indexes.set_vacant(index, false);
         Ok((index, registry.numbering))
     })
 }
 
-fn lowest_free(registry: &Registry) -> Result<u32> {
-    let mut free: u32 = 0;
-    for index in registry.devices.keys() {
-        if *index != free {
-            break;
-        }
-        free = free.checked_add(1).ok_or(ENOSPC)?;
-    }
-    if free > registry.numbering.max_index() {
-        return Err(ENOSPC);
-    }
-    Ok(free)
+/// Removes an index that has no disk any more.
+fn forget(index: u32) {
+    // While the module is being unloaded it is forgotten already.
+    let _ = with(|registry| {
+        registry.devices.remove(&index);
+        registry.indexes.set_vacant(index, true);
+        Ok(())
+    });
 }
 
 /// Makes the device `wanted`, or the lowest one that does not exist, with hardware queues for
-/// `connections`.
+/// `connections`. CONNECT does not choose it before it has said what it is by [`publish`].
 ///
 /// # Errors
 ///
@@ -322,29 +352,15 @@ fn lowest_free(registry: &Registry) -> Result<u32> {
 /// with.
 pub(crate) fn create(wanted: Option<u32>, connections: u32) -> Result<ARef<Disk<Device>>> {
     let (index, numbering) = reserve(wanted)?;
-    let added = make_disk(index, numbering, connections);
-    let reference = added.as_ref().ok().map(AddedDisk::reference);
+    let disk = make_disk(index, numbering, connections).inspect_err(|_| forget(index))?;
+    let reference = disk.reference();
     let surplus = with(|registry| {
-        match added {
-            Ok(disk) => {
-                if let Some(entry) = registry.devices.get_mut(&index) {
-                    *entry = Entry::Live(disk);
-                    return Ok(None);
-                }
-                // Cannot be: the index was reserved above.
-                Ok(Some(Ok(disk)))
-            }
-            Err(error) => {
-                registry.devices.remove(&index);
-                Ok(Some(Err(error)))
-            }
-        }
+        // The index was reserved above.
+        let entry = registry.devices.get_mut(&index).ok_or(ENODEV)?;
+        Ok(core::mem::replace(entry, Entry::Live(disk)))
     })?;
-    match (surplus, reference) {
-        (None, Some(reference)) => Ok(reference),
-        (Some(Err(error)), _) => Err(error),
-        _ => Err(ENODEV),
-    }
+    drop(surplus);
+    Ok(reference)
 }
 
 fn make_disk(index: u32, numbering: Numbering, connections: u32) -> Result<AddedDisk<Device>> {

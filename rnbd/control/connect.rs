@@ -89,19 +89,12 @@ fn connect_any(request: &ConnectRequest) -> Result<u32> {
 }
 
 fn connect_existing(request: &ConnectRequest) -> Result<Option<Result<u32>>> {
-    for is_fit in [|control: &Control| control.openers == 0, |_: &Control| true] {
-        let mut from = 0;
-        while let Some((index, disk)) = registry::next_from(from)? {
-            let control = disk.control.lock();
-            if control.state == State::Free && is_fit(&control) {
-                return Ok(Some(run(&disk, control, request)));
-            }
-            drop(control);
-            let Some(next) = index.checked_add(1) else {
-                break;
-            };
-            from = next;
+    while let Some(disk) = registry::take_available()? {
+        let control = disk.control.lock();
+        if control.state == State::Free {
+            return Ok(Some(run(&disk, control, request)));
         }
+        // Who has made it another one has published that, or will.
     }
     Ok(None)
 }
@@ -150,6 +143,8 @@ fn run(disk: &Disk<Device>, mut control: Held<'_>, request: &ConnectRequest) -> 
         if !removal_before {
             control.removal = None;
         }
+        // It may have been taken out of those that are free.
+        disk.publish_state(&control);
     }
     result.map(|()| disk.index)
 }

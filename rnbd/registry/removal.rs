@@ -24,7 +24,9 @@ use super::{
             workqueue::OwnedQueue, //
         }, //
     },
+    forget,
     with,
+    Availability,
     Entry, //
 };
 
@@ -82,15 +84,20 @@ impl WorkItem for Removal {
         let index = this.index;
         // Of a registry that has been closed only the disk is left to remove.
         drop(this);
-        // The index stays taken until the disk is gone from sysfs.
-        let disk = with(|registry| {
-            Ok(registry
-                .devices
-                .get_mut(&index)
-                .map(|entry| core::mem::replace(entry, Entry::Removing)))
+        let entry = with(|registry| {
+            registry.indexes.set_available(index, Availability::Taken);
+            let entry = registry.devices.get_mut(&index).ok_or(ENODEV)?;
+            Ok(core::mem::replace(entry, Entry::Removing))
         });
+        let Ok(Entry::Live(disk)) = entry else {
+            return;
+        };
+        // The index stays taken until the disk is gone from sysfs. Freeing its tag set takes grace
+        // periods more, which nobody has to wait for.
+        let rest = disk.reference();
         drop(disk);
-        let _ = with(|registry| Ok(registry.devices.remove(&index)));
+        forget(index);
+        drop(rest);
     }
 }
 

@@ -17,6 +17,7 @@ mod rnbd {
     pub(crate) mod config;
     pub(crate) mod expiry;
     pub(crate) mod fallback;
+    pub(crate) mod index_set;
     pub(crate) mod limits;
     pub(crate) mod proto;
     pub(crate) mod spread;
@@ -37,6 +38,8 @@ mod config;
 mod fallback;
 #[cfg(test)]
 mod flags;
+#[cfg(test)]
+mod index_set;
 #[cfg(test)]
 mod limits;
 #[cfg(test)]
