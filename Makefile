@@ -69,12 +69,15 @@ demo:
 docs:
 	@scripts/docs
 
-.PHONY: bench bench-quick
+.PHONY: bench bench-quick bench-connect
 bench:
 	@scripts/bench io --counts
 
 bench-quick:
 	@scripts/bench io --quick --counts
+
+bench-connect:
+	@scripts/bench connect
 
 rust-analyzer:
 	@scripts/rust-analyzer
@@ -91,6 +94,7 @@ help:
 	@echo "make demo          set up what is needed, boot a guest, show the driver at work"
 	@echo "make check         every check; TESTS=\"name ...\" DRIVER=rnbd|c KERNEL=stock|debug narrow it"
 	@echo "make bench         I/O compared with the kernel's own driver; bench-quick: the short form"
+	@echo "make bench-connect sessions compared: connect, disconnect, many devices, loading"
 	@echo "make setup         bring the cache up to date (Debian root, kernel, Rust tree)"
 	@echo "make build         rnbd.ko and nbd.ko for the cached kernel"
 	@echo "make fmt           format the Rust sources; fmt-check only looks"

@@ -10,12 +10,14 @@
 #   root-KEY            a Debian root with every tool; KEY follows root-packages
 #   packages-RELEASE    the kernel's Debian packages as they were fetched
 #   kernel-RELEASE-KEY  modules/, source/, build/ (the prepared Rust tree)
+#   before-RELEASE      modules/ of an older kernel, for benchmarks; made when wanted
 
 scripts_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 project_dir=$(dirname "$scripts_dir")
 cache_dir=${XDG_CACHE_HOME:-$HOME/.cache}/rnbd
 suite=trixie
 kernel_series=7.3
+before_series=6.12
 
 # The first 12 digits of the hash of what is read from standard input.
 short_hash() {
@@ -64,11 +66,12 @@ packages_dir() {
 	newest_item packages ''
 }
 
-# kernel_dir stock|debug: the directory of that kernel, or nothing.
+# kernel_dir stock|debug|before: the directory of that kernel, or nothing.
 kernel_dir() {
 	case $1 in
 	stock) newest_item kernel "-$(kernel_key)" ;;
 	debug) newest_item debug-kernel '' ;;
+	before) newest_item before '' ;;
 	esac
 }
 

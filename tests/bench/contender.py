@@ -48,12 +48,14 @@ class Contender:
 def named(text):
     """The contender that NAME[=FILE][:PARAMETER=VALUE]... describes, its file in memory.
 
-    Without a file, NAME is "c" (the kernel's own nbd.ko), "rnbd" or "nbd" (in build/).
+    Without a file, NAME is "c" or begins with "c-" (the kernel's own nbd.ko), or is "rnbd" or
+    "nbd" (in build/).
     """
     head, *words = text.split(":")
     name, _, file = head.partition("=")
     if not file:
-        file = driver_module.in_tree_file() if name == "c" else f"build/{name}.ko"
+        is_own = name.partition("-")[0] == "c"
+        file = driver_module.in_tree_file() if is_own else f"build/{name}.ko"
     # Beside each other: two files of one name may take part.
     copy = MEMORY / name / pathlib.Path(file).name
     copy.parent.mkdir(parents=True, exist_ok=True)
