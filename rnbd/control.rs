@@ -14,6 +14,7 @@ mod reconfigure;
 mod set_up;
 
 use kernel::{
+    fmt,
     prelude::*,
     sync::aref::ARef, //
 };
@@ -37,12 +38,14 @@ use self::{
 use super::{
     config,
     device::{
+        refusal,
         state::State,
         Device,
         Farewell, //
     },
     kapi::{
         gendisk::Disk,
+        ratelimit::RateLimit,
         socket::{
             Candidate,
             Unfit, //
@@ -89,6 +92,37 @@ pub(crate) struct ReconfigureRequest {
     pub(crate) backend: Option<KVec<u8>>,
 }
 
+/// How often something is said that no device can say.
+static INDEX_REFUSALS: RateLimit = RateLimit::new();
+
+/// What such a line is about: the index of a device, or none.
+struct Subject(Option<u32>);
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(index) => f.write_fmt(fmt!("nbd{index}")),
+            None => f.write_str("nbd"),
+        }
+    }
+}
+
+/// Says in the log why something is refused that no existing device is concerned by, unless too much
+/// has been said already.
+fn complain(index: Option<u32>, message: fmt::Arguments<'_>) {
+    if INDEX_REFUSALS.allow() {
+        pr_err!("{}: {}\n", Subject(index), message);
+    }
+}
+
+/// [`complain`], with a format.
+macro_rules! index_refusal {
+    ($index:expr, $($message:tt)*) => {
+        $crate::rnbd::control::complain($index, ::kernel::prelude::fmt!($($message)*))
+    };
+}
+use index_refusal;
+
 /// Whether a device can have this index.
 pub(crate) fn index_in_range(index: u32) -> bool {
     registry::numbering().is_ok_and(|numbering| config::index_in_range(index, &numbering))
@@ -103,11 +137,11 @@ fn find(verb: &str, index: u32) -> Result<ARef<Disk<Device>>> {
     match registry::find(index)? {
         Found::Device(disk) => Ok(disk),
         Found::Making | Found::Removing => {
-            pr_err!("nbd{}: {}: the device is coming or going\n", index, verb);
+            index_refusal!(Some(index), "{}: the device is coming or going", verb);
             Err(EINVAL)
         }
         Found::Nothing => {
-            pr_err!("nbd{}: {}: there is no such device\n", index, verb);
+            index_refusal!(Some(index), "{}: there is no such device", verb);
             Err(EINVAL)
         }
     }
@@ -124,12 +158,15 @@ pub(crate) fn disconnect(index: u32, backend: Option<&[u8]>) -> Result {
     let stored = control.settings.backend.as_ref();
     if let (Some(given), Some(stored)) = (backend, stored) {
         if given != stored.as_slice() {
-            dev_err!(&*disk, "disconnect: it carries another backend\n");
+            refusal!(&*disk, "disconnect: it carries another backend\n");
             return Err(EINVAL);
         }
     }
     match control.state {
-        State::Removing => return Err(EINVAL),
+        State::Removing => {
+            refusal!(&*disk, "disconnect: the device is going down\n");
+            return Err(EINVAL);
+        }
         State::SettingUp => {
             control.settings.forget_sockets();
             return Ok(());
@@ -165,20 +202,23 @@ pub(crate) fn status(index: Option<u32>) -> Result<KVVec<(u32, bool)>> {
 /// `EBADF` and `ENOTSOCK` for what is no socket, `EINVAL` for one that cannot be a connection.
 fn candidate(disk: &Disk<Device>, fd: i32) -> Result<Candidate> {
     Candidate::from_fd(fd).map_err(|unfit| match unfit {
-        Unfit::NotASocket(error) => error,
+        Unfit::NotASocket(error) => {
+            refusal!(disk, "descriptor {} is no socket\n", fd);
+            error
+        }
         Unfit::NotAStream => {
-            dev_err!(
+            refusal!(
                 disk,
                 "only TCP, UNIX and vsock streams can be connections\n"
             );
             EINVAL
         }
         Unfit::NoShutdown => {
-            dev_err!(disk, "a socket that cannot be shut down\n");
+            refusal!(disk, "a socket that cannot be shut down\n");
             EINVAL
         }
         Unfit::NotConnected => {
-            dev_err!(disk, "a socket that is not connected\n");
+            refusal!(disk, "a socket that is not connected\n");
             EINVAL
         }
     })
@@ -195,7 +235,7 @@ fn add_candidate(
     candidate: Candidate,
 ) -> Result {
     if sockets.iter().any(|other| other.is_same(&candidate)) {
-        dev_err!(disk, "the same socket twice\n");
+        refusal!(disk, "the same socket twice\n");
         return Err(EINVAL);
     }
     sockets.push(candidate, GFP_KERNEL)?;

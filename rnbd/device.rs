@@ -47,6 +47,7 @@ use super::{
         debugfs,
         gendisk::Disk,
         module_ref::ModuleRef,
+        ratelimit::RateLimit,
         sysfs,
         wait::{
             new_wait_queue,
@@ -126,7 +127,19 @@ pub(crate) struct Device {
     /// Woken when the state has changed.
     #[pin]
     settled: WaitQueue,
+    /// How often it says why it refuses something.
+    pub(crate) refusals: RateLimit,
 }
+
+/// Says in the log why a device refuses something, unless it has said too much already.
+macro_rules! refusal {
+    ($disk:expr, $($message:tt)*) => {
+        if $disk.refusals.allow() {
+            ::kernel::dev_err!($disk, $($message)*);
+        }
+    };
+}
+pub(crate) use refusal;
 
 impl Device {
     /// A free device.
@@ -160,6 +173,7 @@ impl Device {
             is_stopping: Atomic::new(false),
             is_going_away: Atomic::new(false),
             settled <- new_wait_queue!("rnbd::Device::settled"),
+            refusals: RateLimit::new(),
         }? Error)
     }
 

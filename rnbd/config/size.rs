@@ -30,6 +30,16 @@ pub(crate) enum SizeError {
     TooLarge,
 }
 
+impl SizeError {
+    /// Returns the line for the kernel log.
+    pub(crate) const fn message(self) -> &'static str {
+        match self {
+            Self::BadBlockSize => "the block size is not a power of two that is allowed",
+            Self::TooLarge => "the size is beyond what a file offset can say",
+        }
+    }
+}
+
 /// The size of an export and of its blocks.
 ///
 /// The size need not be a multiple of the block size: see [`Self::unreachable_tail_bytes`].

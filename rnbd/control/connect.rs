@@ -16,6 +16,7 @@ use super::{
     super::{
         config::ExportSize,
         device::{
+            refusal,
             settings::Settings,
             state::State,
             Control,
@@ -36,6 +37,7 @@ use super::{
     },
     add_candidate,
     candidate,
+    index_refusal,
     ConnectRequest,
     SETTLE_JIFFIES, //
 };
@@ -61,11 +63,11 @@ fn connect_index(request: &ConnectRequest, index: u32) -> Result<u32> {
     let disk = match registry::find(index)? {
         Found::Device(disk) => disk,
         Found::Making => {
-            pr_err!("nbd{}: connect: the device is being made\n", index);
+            index_refusal!(Some(index), "connect: the device is being made");
             return Err(EBUSY);
         }
         Found::Removing => {
-            pr_err!("nbd{}: connect: the device is going down\n", index);
+            index_refusal!(Some(index), "connect: the device is going down");
             return Err(EINVAL);
         }
         Found::Nothing => make(request)?,
@@ -104,7 +106,7 @@ fn make(request: &ConnectRequest) -> Result<ARef<Disk<Device>>> {
     let sockets = request.sockets.as_ref().map_err(|error| *error)?;
     let connections = u32::try_from(sockets.len()).unwrap_or(u32::MAX).max(1);
     registry::create(request.index, connections).inspect_err(|error| {
-        pr_err!("connect: cannot make a device: {:?}\n", error);
+        index_refusal!(request.index, "connect: cannot make a device: {:?}", error);
     })
 }
 
@@ -113,7 +115,7 @@ fn claim(disk: &Disk<Device>) -> Result<Held<'_>> {
     let mut control = disk.control.lock();
     if control.state.is_going_away() {
         if control.removal.is_some() {
-            dev_err!(disk, "connect: the device is going down\n");
+            refusal!(disk, "connect: the device is going down\n");
             return Err(EINVAL);
         }
         drop(control);
@@ -124,11 +126,11 @@ fn claim(disk: &Disk<Device>) -> Result<Held<'_>> {
     match control.state {
         State::Free => Ok(control),
         State::Removing => {
-            dev_err!(disk, "connect: the device is going down\n");
+            refusal!(disk, "connect: the device is going down\n");
             Err(EINVAL)
         }
         _ => {
-            dev_err!(disk, "connect: the device is in use\n");
+            refusal!(disk, "connect: the device is in use\n");
             Err(EBUSY)
         }
     }
@@ -163,7 +165,7 @@ fn settings(disk: &Disk<Device>, request: &ConnectRequest) -> Result<Settings> {
         .block_size_bytes
         .unwrap_or(u64::from(settings.size.block_size_bytes()));
     settings.size = ExportSize::new(request.size_bytes, block_size_bytes).map_err(|error| {
-        dev_err!(disk, "connect: {:?}\n", error);
+        refusal!(disk, "connect: {}\n", error.message());
         EINVAL
     })?;
     if let Some(seconds) = request.timeout_s {
@@ -178,7 +180,10 @@ fn settings(disk: &Disk<Device>, request: &ConnectRequest) -> Result<Settings> {
         settings.server_flags = ServerFlags::from_bits(u32::from_be_bytes([b3, b2, b1, b0]));
     }
     for fd in request.sockets.as_ref().map_err(|error| *error)? {
-        let fd = i32::try_from(*fd).map_err(|_| EINVAL)?;
+        let fd = i32::try_from(*fd).map_err(|_| {
+            refusal!(disk, "connect: {} is no file descriptor\n", fd);
+            EINVAL
+        })?;
         add_candidate(disk, &mut settings.sockets, candidate(disk, fd)?)?;
     }
     if let Some(backend) = &request.backend {

@@ -8,7 +8,10 @@
 #![forbid(unsafe_code)]
 
 use super::super::{
-    device::Device,
+    device::{
+        refusal,
+        Device, //
+    },
     kapi::{
         credentials::capable_sys_admin,
         gendisk::Disk, //
@@ -71,7 +74,7 @@ pub(crate) fn ioctl(disk: &Disk<Device>, command: u32, argument: usize) -> Resul
         return Err(EINVAL);
     }
     if !ends_session(command) && super::owned_by_netlink(disk) {
-        dev_err!(disk, "set up by netlink: ioctls can only disconnect it\n");
+        refusal!(disk, "set up by netlink: ioctls can only disconnect it\n");
         return Err(EINVAL);
     }
     dispatch(disk, command, argument).map(|()| 0)

@@ -26,6 +26,7 @@ use super::{
         },
         module_ref::THIS_MODULE, //
     },
+    index_refusal,
     ConnectRequest,
     ReconfigureRequest, //
 };
@@ -44,10 +45,7 @@ use attributes::{
     ATTR_TIMEOUT,
     POLICY, //
 };
-use kernel::{
-    fmt,
-    prelude::*, //
-};
+use kernel::prelude::*;
 
 /// Sets a device up and starts it. The reply has its index.
 const CMD_CONNECT: u8 = 1;
@@ -113,18 +111,6 @@ fn send_link_dead(index: u32) -> Result {
     FAMILY.multicast(event, GROUP_EVENTS)
 }
 
-/// What a log line is about: a device, or one that is yet to be chosen.
-struct Subject(Option<u32>);
-
-impl fmt::Display for Subject {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(index) => f.write_fmt(fmt!("nbd{index}")),
-            None => f.write_str("new device"),
-        }
-    }
-}
-
 /// Refuses a request whose sender may not administer the system; says nothing in the log, which
 /// anybody could fill otherwise.
 fn require_admin(request: &Request<'_>) -> Result {
@@ -148,7 +134,7 @@ fn require<'a>(
 ) -> Result<Attr<'a>> {
     request
         .require(ty)
-        .inspect_err(|_| pr_err!("{}: {}\n", Subject(subject), missing))
+        .inspect_err(|_| index_refusal!(subject, "{}", missing))
 }
 
 /// Reads an optional number of 32 bits.
@@ -170,7 +156,7 @@ impl Connect {
         let index = optional_u32(request, ATTR_INDEX)?;
         if let Some(index) = index {
             if !super::index_in_range(index) {
-                pr_err!("nbd{}: no device can have this index\n", index);
+                index_refusal!(Some(index), "no device can have this index");
                 return Err(EINVAL);
             }
         }

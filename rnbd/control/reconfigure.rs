@@ -15,6 +15,7 @@ use super::{
         config::ExportSize,
         connections::Connections,
         device::{
+            refusal,
             state::State,
             Control,
             Device,
@@ -55,7 +56,7 @@ pub(crate) fn reconfigure(request: &ReconfigureRequest) -> Result {
             connections
         }
         _ => {
-            dev_err!(&*disk, "reconfigure: it is not run by netlink\n");
+            refusal!(&*disk, "reconfigure: it is not run by netlink\n");
             return Err(EINVAL);
         }
     };
@@ -80,11 +81,11 @@ fn check_backend(disk: &Disk<Device>, control: &Control, request: &ReconfigureRe
     match &request.backend {
         Some(given) if given.as_slice() == stored.as_slice() => Ok(()),
         Some(_) => {
-            dev_err!(disk, "reconfigure: it carries another backend\n");
+            refusal!(disk, "reconfigure: it carries another backend\n");
             Err(EINVAL)
         }
         None => {
-            dev_err!(
+            refusal!(
                 disk,
                 "reconfigure: it has a backend, which has to be named\n"
             );
@@ -112,7 +113,7 @@ fn new_size(
         Ok(size) if size == now => Ok(None),
         Ok(size) => Ok(Some(size)),
         Err(error) => {
-            dev_err!(disk, "reconfigure: {:?}\n", error);
+            refusal!(disk, "reconfigure: {}\n", error.message());
             Err(EINVAL)
         }
     }
@@ -122,7 +123,11 @@ fn new_size(
 fn replace_dead(disk: &Disk<Device>, connections: &Connections, fds: &KVec<u32>) -> Result {
     let mut sockets: KVec<Candidate> = KVec::new();
     for fd in fds {
-        let candidate = candidate(disk, i32::try_from(*fd).map_err(|_| EBADF)?)?;
+        let fd = i32::try_from(*fd).map_err(|_| {
+            refusal!(disk, "reconfigure: {} is no file descriptor\n", fd);
+            EBADF
+        })?;
+        let candidate = candidate(disk, fd)?;
         // One that serves already is surplus.
         if !connections.uses(&candidate) {
             add_candidate(disk, &mut sockets, candidate)?;
@@ -139,7 +144,7 @@ fn replace_dead(disk: &Disk<Device>, connections: &Connections, fds: &KVec<u32>)
     if fds.is_empty() || used {
         Ok(())
     } else {
-        dev_err!(disk, "reconfigure: no connection is dead\n");
+        refusal!(disk, "reconfigure: no connection is dead\n");
         Err(EBUSY)
     }
 }

@@ -17,6 +17,7 @@ use super::{
             SizeError, //
         },
         device::{
+            refusal,
             state::State,
             Control,
             Device,
@@ -55,10 +56,13 @@ fn is_run_by_netlink(control: &Control) -> bool {
 /// `EBUSY` while a session runs or is not gone yet, or if another thread hands in sockets; `EBADF`,
 /// `ENOTSOCK`, `EINVAL` for what cannot be a connection, or is there already; `ENOMEM`.
 pub(crate) fn set_sock(disk: &Disk<Device>, fd: usize) -> Result {
-    let fd = i32::try_from(fd).map_err(|_| EINVAL)?;
+    let fd = i32::try_from(fd).map_err(|_| {
+        refusal!(disk, "{} is no file descriptor\n", fd);
+        EINVAL
+    })?;
     let mut control = disk.control.lock();
     if !matches!(control.state, State::Free | State::SettingUp) {
-        dev_err!(disk, "no socket can be added to a running device\n");
+        refusal!(disk, "no socket can be added to a running device\n");
         return Err(EBUSY);
     }
     let candidate = candidate(disk, fd)?;
@@ -68,7 +72,7 @@ pub(crate) fn set_sock(disk: &Disk<Device>, fd: usize) -> Result {
         .owner_thread
         .is_some_and(|owner| owner != thread)
     {
-        dev_err!(disk, "another task is setting the device up\n");
+        refusal!(disk, "another task is setting the device up\n");
         return Err(EBUSY);
     }
     add_candidate(disk, &mut control.settings.sockets, candidate)?;
@@ -84,7 +88,10 @@ fn change_size(
 ) -> Result {
     let mut control = disk.control.lock();
     check_ioctl_owned(disk, &control)?;
-    let size = change(control.settings.size).map_err(|_| EINVAL)?;
+    let size = change(control.settings.size).map_err(|error| {
+        refusal!(disk, "{}\n", error.message());
+        EINVAL
+    })?;
     disk.set_size(disk, &mut control, size)?;
     disk.begin_set_up(&mut control);
     Ok(())
@@ -93,7 +100,7 @@ fn change_size(
 /// The door has looked without the lock; what counts is this.
 fn check_ioctl_owned(disk: &Disk<Device>, control: &Control) -> Result {
     if is_run_by_netlink(control) {
-        dev_err!(disk, "set up by netlink: ioctls can only disconnect it\n");
+        refusal!(disk, "set up by netlink: ioctls can only disconnect it\n");
         return Err(EINVAL);
     }
     Ok(())
@@ -170,6 +177,7 @@ pub(crate) fn do_it(disk: &Disk<Device>) -> Result {
         let mut control = disk.control.lock();
         check_ioctl_owned(disk, &control)?;
         if !matches!(control.state, State::Free | State::SettingUp) {
+            refusal!(disk, "a session runs, or is not gone yet\n");
             return Err(EBUSY);
         }
         disk.start(disk, &mut control, Owner::Openers, current!().pid())?;

@@ -26,6 +26,7 @@ use super::{
             Resize, //
         }, //
     },
+    refusal,
     state::State,
     Control,
     Device, //
@@ -81,6 +82,7 @@ impl Device {
             _ => {
                 let before = core::mem::replace(&mut control.settings.size, size);
                 if let Err(error) = self.apply_limits(disk, control) {
+                    refusal!(disk, "the limits cannot be changed: {:?}\n", error);
                     control.settings.size = before;
                     return Err(error);
                 }

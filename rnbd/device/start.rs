@@ -23,6 +23,7 @@ use super::{
         request::Slots,
         session::Session, //
     },
+    refusal,
     scan::Scan,
     state::State,
     Control,
@@ -58,7 +59,8 @@ impl Device {
         } else {
             before
         };
-        if result.is_err() {
+        if let Err(error) = result {
+            refusal!(disk, "cannot start: {:?}\n", error);
             self.undo_start(disk, control);
             control.owner = owner_before;
         }
@@ -71,12 +73,13 @@ impl Device {
     fn check_sockets(&self, disk: &Disk<Self>, control: &Control) -> Result {
         let settings = &control.settings;
         if settings.sockets.is_empty() {
+            refusal!(disk, "there is no socket to start with\n");
             return Err(EINVAL);
         }
         if settings.sockets.len() > 1
             && !settings.server_flags.contains(ServerFlags::CAN_MULTI_CONN)
         {
-            dev_err!(disk, "the server does not allow several connections\n");
+            refusal!(disk, "the server does not allow several connections\n");
             return Err(EINVAL);
         }
         Ok(())

@@ -7,14 +7,14 @@
 
 #![forbid(unsafe_code)]
 
-use super::{
-    super::super::kapi::genl::{
+use super::super::{
+    super::kapi::genl::{
         Attr,
         Kind,
         Policy,
         Request, //
     },
-    Subject, //
+    index_refusal, //
 };
 use kernel::prelude::*;
 
@@ -74,11 +74,11 @@ pub(super) fn sockets(
 
     for item in list.nested() {
         if item.ty() != SOCK_ITEM {
-            pr_err!("{}: not a socket in the list\n", Subject(subject));
+            index_refusal!(subject, "not a socket in the list");
             return Err(EINVAL);
         }
         let [_, fd] = item.parse(&SOCKET_POLICY, request).map_err(|_| {
-            pr_err!("{}: malformed socket in the list\n", Subject(subject));
+            index_refusal!(subject, "malformed socket in the list");
             // Whatever the reason: that is in the sender's extended error.
             EINVAL
         })?;
