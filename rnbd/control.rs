@@ -168,7 +168,7 @@ pub(crate) fn disconnect(index: u32, backend: Option<&[u8]>) -> Result {
             return Err(EINVAL);
         }
         State::SettingUp => {
-            control.settings.forget_sockets();
+            control.settings.end_sockets();
             return Ok(());
         }
         _ => (),

@@ -75,6 +75,7 @@ pub(crate) fn set_sock(disk: &Disk<Device>, fd: usize) -> Result {
         refusal!(disk, "another task is setting the device up\n");
         return Err(EBUSY);
     }
+    control.settings.drop_ended_sockets();
     add_candidate(disk, &mut control.settings.sockets, candidate)?;
     control.settings.owner_thread = Some(thread);
     disk.begin_set_up(&mut control);
@@ -206,8 +207,8 @@ pub(crate) fn do_it(disk: &Disk<Device>) -> Result {
     }
 }
 
-/// Ends the session without telling the server, or forgets the sockets and who handed them in. Sizes,
-/// flags and timeout stay.
+/// Ends the session, or the sockets for one that has not begun, without telling the server. Sizes, flags
+/// and timeout stay.
 ///
 /// # Errors
 ///
@@ -215,7 +216,7 @@ pub(crate) fn do_it(disk: &Disk<Device>) -> Result {
 pub(crate) fn clear_sock(disk: &Disk<Device>) -> Result {
     let mut control = disk.control.lock();
     if matches!(control.state, State::Free | State::SettingUp) {
-        control.settings.forget_sockets();
+        control.settings.end_sockets();
         return Ok(());
     }
     disk.stop(disk, control, Farewell::Unsaid);

@@ -35,6 +35,8 @@ pub(crate) struct Settings {
     pub(crate) disconnect_on_close: bool,
     /// The sockets for the session; empty once it runs.
     pub(crate) sockets: KVec<Candidate>,
+    /// They have been shut down before a session began.
+    sockets_are_over: bool,
     /// The thread that hands in the sockets, if they come by ioctl.
     pub(crate) owner_thread: Option<i32>,
     /// What the export is, in the user's words.
@@ -51,15 +53,27 @@ impl Settings {
             dead_connection_jiffies: 0,
             disconnect_on_close: false,
             sockets: KVec::new(),
+            sockets_are_over: false,
             owner_thread: None,
             backend: None,
         }
     }
 
-    /// Drops the sockets that were handed in, and who did that.
-    pub(crate) fn forget_sockets(&mut self) {
-        self.sockets.clear();
+    /// Ends the sockets that were handed in, and forgets who did that. They stay until others come:
+    /// whoever is disconnected by somebody else just before DO_IT gets a session that is over at once.
+    pub(crate) fn end_sockets(&mut self) {
+        for socket in &self.sockets {
+            socket.shutdown();
+        }
+        self.sockets_are_over = true;
         self.owner_thread = None;
+    }
+
+    /// Makes room for sockets that take the place of those that are over.
+    pub(crate) fn drop_ended_sockets(&mut self) {
+        if core::mem::take(&mut self.sockets_are_over) {
+            self.sockets.clear();
+        }
     }
 
     /// Sets the request timeout.

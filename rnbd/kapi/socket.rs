@@ -83,6 +83,11 @@ impl Handle {
     fn raw(&self) -> *mut bindings::socket {
         self.0.as_ptr()
     }
+
+    fn shutdown(&self, how: bindings::sock_shutdown_cmd) {
+        // SAFETY: By the type invariant. An error means that it is closed already.
+        unsafe { bindings::kernel_sock_shutdown(self.raw(), how) };
+    }
 }
 
 impl Drop for Handle {
@@ -128,6 +133,11 @@ impl Candidate {
     /// Whether both are the same socket.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.0 .0 == other.0 .0
+    }
+
+    /// Ends both directions before it was ever used.
+    pub(crate) fn shutdown(&self) {
+        self.0.shutdown(bindings::sock_shutdown_cmd_SHUT_RDWR);
     }
 
     /// Makes it a connection of a block device: it may use memory reserves, and its allocations
@@ -176,12 +186,12 @@ impl Socket {
 
     /// Ends our sending direction; the peer reads what was sent and then the end of the stream.
     pub(crate) fn shutdown_send(&self) {
-        self.shutdown(bindings::sock_shutdown_cmd_SHUT_WR);
+        self.handle.shutdown(bindings::sock_shutdown_cmd_SHUT_WR);
     }
 
     /// Ends both directions.
     pub(crate) fn shutdown_both(&self) {
-        self.shutdown(bindings::sock_shutdown_cmd_SHUT_RDWR);
+        self.handle.shutdown(bindings::sock_shutdown_cmd_SHUT_RDWR);
     }
 
     /// Ends both directions, and purges what has not been sent yet if the socket can do that, which TCP
@@ -190,11 +200,6 @@ impl Socket {
         // SAFETY: `Handle`'s type invariant.
         unsafe { rnbd_socket_abort(self.handle.raw()) };
         self.shutdown_both();
-    }
-
-    fn shutdown(&self, how: bindings::sock_shutdown_cmd) {
-        // SAFETY: `Handle`'s type invariant. An error means that it is closed already.
-        unsafe { bindings::kernel_sock_shutdown(self.handle.raw(), how) };
     }
 
     /// Sends what fits of `bytes` now. `more` says that more will follow at once.
