@@ -10,10 +10,20 @@ const BLOCK_SIZE_DEFAULT_BYTES: u32 = 1024;
 /// The smallest block size: one sector.
 const BLOCK_SIZE_MIN_BYTES: u32 = 512;
 
-/// The largest block size the block core takes with transparent huge pages built in.
+/// The largest block size the block core takes: a page, unless the page cache has larger folios.
 ///
 /// C header: [`include/linux/blkdev.h`](srctree/include/linux/blkdev.h), `BLK_MAX_BLOCK_SIZE`
-const BLOCK_SIZE_MAX_BYTES: u32 = 64 * 1024;
+const BLOCK_SIZE_MAX_BYTES: u32 = if cfg!(any(
+    test,
+    CONFIG_TRANSPARENT_HUGEPAGE,
+    CONFIG_PAGE_SIZE_64KB
+)) {
+    64 * 1024
+} else if cfg!(CONFIG_PAGE_SIZE_16KB) {
+    16 * 1024
+} else {
+    4 * 1024
+};
 
 /// The largest size: a file offset is signed (`LLONG_MAX`).
 const SIZE_MAX_BYTES: u64 = u64::MAX >> 1;
@@ -24,7 +34,7 @@ const SECTOR_BITS: u32 = 9;
 /// Why a size was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SizeError {
-    /// The block size is not a power of two from 512 to 65536.
+    /// The block size is not a power of two from 512 to [`BLOCK_SIZE_MAX_BYTES`].
     BadBlockSize,
     /// The size does not fit a signed 64-bit number of bytes.
     TooLarge,
@@ -47,7 +57,7 @@ impl SizeError {
 /// # Invariants
 ///
 /// - `size_bytes` is at most [`i64::MAX`].
-/// - `block_size_bytes` is a power of two from 512 to 65536.
+/// - `block_size_bytes` is a power of two from 512 to [`BLOCK_SIZE_MAX_BYTES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ExportSize {
     size_bytes: u64,
@@ -70,7 +80,7 @@ impl ExportSize {
     ///
     /// # Errors
     ///
-    /// - [`SizeError::BadBlockSize`] if the block size is not a power of two from 512 to 65536.
+    /// - [`SizeError::BadBlockSize`] if the block size is not a power of two from 512 to [`BLOCK_SIZE_MAX_BYTES`].
     /// - [`SizeError::TooLarge`] if the size has bit 63 set.
     pub(crate) fn new(size_bytes: u64, block_size_bytes: u64) -> Result<Self, SizeError> {
         let block_size_bytes = match block_size_bytes {

@@ -132,6 +132,12 @@ fn block_sizes_are_powers_of_two_from_512_to_64_kib() {
 }
 
 #[test]
+fn what_is_wrong_with_a_size_is_said_apart() {
+    assert!(SizeError::BadBlockSize.message().contains("block size"));
+    assert!(SizeError::TooLarge.message().starts_with("the size"));
+}
+
+#[test]
 fn a_block_size_of_zero_is_the_default() {
     assert_eq!(ExportSize::new(0, 0), Ok(ExportSize::default()));
     let size = ExportSize::new(5000, 4096)
