@@ -14,24 +14,40 @@ kbuild_variables := $(foreach name,CC LLVM KERNELRELEASE CLIPPY V ARCH, \
 	$(if $(filter-out default undefined,$(origin $(name))),$(if $($(name)),$(name)=$($(name)))))
 
 output := $(CURDIR)/build/$(MODNAME)
+kbuild = $(MAKE) -C $(KDIR) M=$(CURDIR) MO=$(output) MODNAME=$(MODNAME) $(kbuild_variables)
+
+# Where a module is installed: this kernel, below INSTALL_MOD_PATH if that is set.
+release = $(or $(KERNELRELEASE),$(shell cat $(KDIR)/include/config/kernel.release))
+place = $(MODNAME) $(release) $(INSTALL_MOD_PATH)
+
+# A distribution's kernel wants modules signed and keeps the key to itself.
+signing_key = $(shell sed -n 's/^CONFIG_MODULE_SIG_KEY="\(.*\)"/\1/p' $(KDIR)/.config)
+has_key = $(filter pkcs11:%,$(signing_key)) $(wildcard $(KDIR)/$(signing_key) $(filter /%,$(signing_key)))
+unsigned = $(if $(strip $(has_key)),,CONFIG_MODULE_SIG_ALL=)
 
 # What only a tree with Rust metadata has.
 rust_metadata := $(KDIR)/rust/libkernel.rmeta
 
-.PHONY: modules install setup build fmt fmt-check clippy check-host check-architecture check \
+.PHONY: modules install uninstall setup build fmt fmt-check clippy check-host check-architecture check \
 	demo docs rust-analyzer shell clean help
 .DEFAULT_GOAL := modules
 
 modules: $(if $(wildcard $(rust_metadata)),,no-rust-metadata)
 	@mkdir -p $(output)
-	+$(MAKE) -C $(KDIR) M=$(CURDIR) MO=$(output) MODNAME=$(MODNAME) $(kbuild_variables) modules
+	+$(kbuild) modules
 	@cp $(output)/$(MODNAME).ko build/$(MODNAME).ko
 
-install: modules
-	+$(MAKE) -C $(KDIR) M=$(CURDIR) MO=$(output) MODNAME=$(MODNAME) $(kbuild_variables) \
-		INSTALL_MOD_DIR=updates modules_install
+install: not-in-use modules
+	+$(kbuild) INSTALL_MOD_DIR=updates $(unsigned) modules_install
+	@scripts/install-driver finish $(place)
 
-.PHONY: no-rust-metadata
+uninstall:
+	@scripts/install-driver remove $(place)
+
+.PHONY: not-in-use no-rust-metadata
+not-in-use:
+	@scripts/install-driver check $(place)
+
 no-rust-metadata:
 	@echo "rnbd: $(rust_metadata) does not exist:" >&2
 	@echo "rnbd: these kernel headers carry no Rust metadata (Debian's never do)." >&2
@@ -91,6 +107,7 @@ clean:
 help:
 	@echo "make               the module for the running kernel, or the one of KDIR="
 	@echo "make install       that module into the kernel's updates/ (MODNAME=nbd: in place of nbd.ko)"
+	@echo "make uninstall     back to the kernel's own driver (with the same MODNAME)"
 	@echo "make demo          set up what is needed, boot a guest, show the driver at work"
 	@echo "make check         every check; TESTS=\"name ...\" DRIVER=rnbd|c KERNEL=stock|debug narrow it"
 	@echo "make bench         I/O compared with the kernel's own driver; bench-quick: the short form"
