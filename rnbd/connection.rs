@@ -7,12 +7,13 @@
 //! queue and the question of who is sending; the receiving side belongs to the I/O work alone and has
 //! a mutex only to say so. Nothing here ever waits for the peer.
 //!
-//! The right to send is a value, the [`Tx`] machine: who has taken it out of the state is the sender,
+//! The right to send is a value, the [`Sender`] with its machine: who has taken it out of the state is the sender,
 //! and brings it back or, when the connection has died meanwhile, ends what is in it.
 
 #![forbid(unsafe_code)]
 
 mod death;
+mod ending;
 mod receive;
 mod rx;
 mod send;
@@ -45,8 +46,7 @@ use kernel::{
 pub(crate) use self::death::Death;
 use self::{
     receive::Receiver,
-    send::Item,
-    tx::Tx, //
+    send::Sender, //
 };
 use super::{
     control::netlink,
@@ -91,7 +91,7 @@ pub(crate) enum Life {
 /// Where the right to send is.
 enum Role {
     /// Nobody is sending.
-    Home(KBox<Tx<Item>>),
+    Home(KBox<Sender>),
     /// Somebody is, without a lock.
     Out,
     /// The connection has died and nothing is left to send.
@@ -139,6 +139,10 @@ pub(crate) struct Connection {
     state: SpinLock<State>,
     /// Set with `life` at or below [`Life::Closing`]; read without the lock.
     dead: Atomic<bool>,
+    /// Counts the requests that were ever queued here. Written under `state`.
+    queued: Atomic<u32>,
+    /// Counts those that were answered. Written by the receiver.
+    answered: Atomic<u32>,
     /// The sender found the socket full, so room in it matters.
     wants_room: Atomic<bool>,
     #[pin]
@@ -170,7 +174,8 @@ impl Connection {
         position: u32,
         socket: Arc<Socket>,
     ) -> Result<Arc<Self>> {
-        let tx = KBox::new(Tx::new(), GFP_KERNEL)?;
+        let sender = Sender::new()?;
+        let receiver = Receiver::new()?;
         Arc::pin_init(
             pin_init!(Self {
                 id: Atomic::new(0),
@@ -181,7 +186,7 @@ impl Connection {
                     State {
                         life: Life::Live,
                         queue: Queue::default(),
-                        role: Role::Home(tx),
+                        role: Role::Home(sender),
                         goodbye: Goodbye::None,
                         blocked: false,
                         again: false,
@@ -191,8 +196,10 @@ impl Connection {
                     "rnbd::Connection::state"
                 ),
                 dead: Atomic::new(false),
+                queued: Atomic::new(0),
+                answered: Atomic::new(0),
                 wants_room: Atomic::new(false),
-                receiver <- new_mutex!(Receiver::new(), "rnbd::Connection::receiver"),
+                receiver <- new_mutex!(receiver, "rnbd::Connection::receiver"),
                 io <- new_work!("rnbd::Connection::io"),
                 retry <- new_delayed_work!("rnbd::Connection::retry"),
                 event <- new_work!("rnbd::Connection::event"),
@@ -221,6 +228,11 @@ impl Connection {
         !self.dead.load(Relaxed)
     }
 
+    /// Whether nothing is in flight, as long as it lives.
+    fn is_idle(&self) -> bool {
+        self.queued.load(Relaxed) == self.answered.load(Relaxed)
+    }
+
     /// Whether it has died and nothing of it is waited for any more.
     pub(crate) fn is_over(&self) -> bool {
         let state = self.state.lock();
@@ -239,21 +251,24 @@ impl Connection {
         }
         self.session
             .slots
-            .enqueue(&mut state.queue, self.id(), request)
+            .enqueue(&mut state.queue, self.id(), request)?;
+        let queued = self.queued.load(Relaxed).wrapping_add(1);
+        self.queued.store(queued, Relaxed);
+        Ok(())
     }
 
     /// Sends what is queued, unless somebody is sending already, who then sends this as well.
     pub(crate) fn flush(self: &Arc<Self>) {
-        let tx = self.state.lock().take_role();
-        if let Some(tx) = tx {
-            self.transmit(tx);
+        let sender = self.state.lock().take_role();
+        if let Some(sender) = sender {
+            self.transmit(sender);
         }
     }
 
     /// Takes no more requests, fails those that no byte was sent of, and sends DISC at the next message
     /// boundary.
     pub(crate) fn say_goodbye(self: &Arc<Self>) {
-        let (mut queue, tx) = {
+        let (mut queue, sender) = {
             let mut state = self.state.lock();
             if state.life != Life::Live {
                 return;
@@ -265,8 +280,8 @@ impl Connection {
         while let Some(request) = self.session.slots.drain_queue(&mut queue) {
             self.session.hand_on(request);
         }
-        if let Some(tx) = tx {
-            self.transmit(tx);
+        if let Some(sender) = sender {
+            self.transmit(sender);
         }
     }
 
@@ -289,18 +304,20 @@ impl Connection {
 
 impl State {
     /// The right to send, if there is something to send and nobody has it.
-    fn take_role(&mut self) -> Option<KBox<Tx<Item>>> {
+    fn take_role(&mut self) -> Option<KBox<Sender>> {
         if self.blocked {
             return None;
         }
         match core::mem::replace(&mut self.role, Role::Out) {
-            Role::Home(tx)
-                if tx.is_idle() && self.queue.is_empty() && self.goodbye != Goodbye::Wanted =>
+            Role::Home(sender)
+                if sender.tx.is_idle()
+                    && self.queue.is_empty()
+                    && self.goodbye != Goodbye::Wanted =>
             {
-                self.role = Role::Home(tx);
+                self.role = Role::Home(sender);
                 None
             }
-            Role::Home(tx) => Some(tx),
+            Role::Home(sender) => Some(sender),
             other => {
                 self.role = other;
                 None

@@ -77,6 +77,12 @@ impl Cursor {
             open <- new_spinlock!(None, "rnbd::Cursor::open"),
         })
     }
+
+    /// The next batch goes elsewhere.
+    fn next_turn(&self) {
+        let turn = self.turn.load(Relaxed);
+        self.turn.store(turn.wrapping_add(1), Relaxed);
+    }
 }
 
 /// A connection being watched, dead or alive.
@@ -229,26 +235,37 @@ impl Connections {
         let Some(cursor) = self.cursor(hctx) else {
             return Err(request);
         };
-        let turn = cursor.turn.load(Relaxed);
-        let first = self.spread.nth(hctx, turn).unwrap_or(0);
-        let (result, taken) = self.enqueue_at(first, request);
-        // Whoever leaves a connection unflushed here comes back with `last` or `commit`.
-        let (left_open, current) = if last {
-            cursor.turn.store(turn.wrapping_add(1), Relaxed);
-            (cursor.open.lock().take(), taken)
-        } else if let Some(taken) = taken {
-            let before = cursor.open.lock().replace(taken.clone());
-            (before.filter(|before| !Arc::ptr_eq(before, &taken)), None)
-        } else {
-            (None, None)
+        // A batch stays where it has begun.
+        let begun = cursor.open.lock().take();
+        let (result, taken) = match begun {
+            Some(connection) => match connection.enqueue(request) {
+                Ok(()) => (Ok(()), Some(connection)),
+                // It has died, and with it what was queued there.
+                Err(request) => self.enqueue_at(self.place_of_turn(hctx, cursor), request),
+            },
+            None => self.enqueue_at(self.place_of_turn(hctx, cursor), request),
         };
-        if let Some(connection) = left_open {
+        let Some(connection) = taken else {
+            return result;
+        };
+        if last {
+            cursor.next_turn();
             connection.flush();
+            return result;
         }
-        if let Some(connection) = current {
-            connection.flush();
+        // Whoever leaves a connection unflushed here comes back with `last` or `commit`. Another one may
+        // have been left here meanwhile.
+        let before = cursor.open.lock().replace(connection.clone());
+        if let Some(before) = before.filter(|before| !Arc::ptr_eq(before, &connection)) {
+            before.flush();
         }
         result
+    }
+
+    /// The place whose turn it is.
+    fn place_of_turn(&self, hctx: u32, cursor: &Cursor) -> u32 {
+        let turn = cursor.turn.load(Relaxed);
+        self.spread.nth(hctx, turn).unwrap_or(0)
     }
 
     /// Queues the request at a place, or at another one if the connection there takes none.

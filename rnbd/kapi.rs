@@ -5,10 +5,10 @@
 //!
 //! Each file is a candidate for the kernel crate, and is named after what it wraps.
 
-pub(crate) mod bio;
 mod control_message;
 pub(crate) mod credentials;
 pub(crate) mod debugfs;
+pub(crate) mod gather;
 pub(crate) mod gendisk;
 pub(crate) mod genl;
 pub(crate) mod global;
@@ -22,6 +22,7 @@ pub(crate) mod pinned_slice;
 pub(crate) mod poll;
 pub(crate) mod ratelimit;
 pub(crate) mod request;
+pub(crate) mod reserve_anchor;
 pub(crate) mod socket;
 pub(crate) mod sysfs;
 pub(crate) mod time;

@@ -48,7 +48,7 @@ use super::{
             NewDisk, //
         },
         global::global_mutex,
-        socket::ReserveAnchor,
+        reserve_anchor::ReserveAnchor,
         workqueue::{
             Flags,
             OwnedQueue, //

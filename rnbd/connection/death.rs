@@ -35,8 +35,7 @@ use super::{
             Mode, //
         }, //
     },
-    send::Item,
-    tx::Tx,
+    send::Sender,
     Connection,
     Life,
     Role,
@@ -87,7 +86,7 @@ impl Connection {
     /// it sees the death.
     pub(crate) fn kill(self: &Arc<Self>, death: Death) {
         let life = death.life();
-        let (mut queue, tx) = {
+        let (mut queue, sender) = {
             let mut state = self.state.lock();
             if state.life >= Life::Closing {
                 drop(state);
@@ -112,8 +111,8 @@ impl Connection {
         while let Some(request) = self.session.slots.drain_queue(&mut queue) {
             self.session.hand_on(request);
         }
-        if let Some(tx) = tx {
-            self.drain(tx);
+        if let Some(sender) = sender {
+            self.drain(sender);
         }
         let kept = self.drain_answerless();
         self.close_if_done(kept);
@@ -258,9 +257,9 @@ impl Connection {
 impl State {
     /// The right to send on a connection that has just died; if somebody is sending, it ends what it
     /// holds itself.
-    fn take_role_of_dead(&mut self) -> Option<KBox<Tx<Item>>> {
+    fn take_role_of_dead(&mut self) -> Option<KBox<Sender>> {
         match core::mem::replace(&mut self.role, Role::Gone) {
-            Role::Home(tx) => Some(tx),
+            Role::Home(sender) => Some(sender),
             other => {
                 self.role = other;
                 None

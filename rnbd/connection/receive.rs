@@ -19,15 +19,20 @@ use kernel::{
 use super::{
     super::{
         device::Device,
-        kapi::request::{
-            Started,
-            Status,
-            Tag, //
+        kapi::{
+            gather::{
+                Destination,
+                Table, //
+            },
+            request::{
+                Started,
+                Status,
+                Tag, //
+            },
+            socket::Received, //
         },
         proto::{
-            outcome,
             Command,
-            Outcome,
             Reply, //
         },
         request::{
@@ -37,11 +42,11 @@ use super::{
         },
         session::session_err, //
     },
+    ending::ENDED_TOGETHER,
     rx::{
         Rx,
         RxFault,
-        Step,
-        Want, //
+        Step, //
     },
     Connection,
     Death,
@@ -49,8 +54,8 @@ use super::{
     Role, //
 };
 
-/// How many receives one turn makes before other work gets its turn.
-const RECEIVES_PER_TURN: u32 = 128;
+/// How many steps one turn makes before other work gets its turn: two or three for a reply.
+const STEPS_PER_TURN: u32 = 256;
 
 /// How much of what a peer sends after its connection was given up is read, waiting for its close.
 const DISCARD_MAX_BYTES: u32 = 64 << 20;
@@ -67,16 +72,28 @@ struct Incoming {
 /// The receiving side's state.
 pub(super) struct Receiver {
     rx: Rx<Incoming>,
+    /// The pieces of one receive.
+    table: Table,
+    /// Requests that are over and have not been ended.
+    pub(super) over: KVec<(Started<Device>, Status)>,
+    /// The last receive left nothing in the socket.
+    is_all: bool,
     /// How much more is read and dropped.
     discard_left_bytes: u32,
 }
 
 impl Receiver {
-    pub(super) fn new() -> Self {
-        Self {
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn new() -> Result<Self> {
+        Ok(Self {
             rx: Rx::new(),
+            table: Table::new()?,
+            over: KVec::with_capacity(ENDED_TOGETHER, GFP_KERNEL)?,
+            is_all: false,
             discard_left_bytes: DISCARD_MAX_BYTES,
-        }
+        })
     }
 }
 
@@ -93,20 +110,37 @@ impl Connection {
     /// Receives what is there, and so notices that the peer has gone. Returns whether there may be more.
     pub(crate) fn receive(self: &Arc<Self>) -> bool {
         let mut receiver = self.receiver.lock();
-        for _ in 0..RECEIVES_PER_TURN {
-            let next = if self.dead.load(Relaxed) {
-                self.discard(&mut receiver)
-            } else {
-                match receiver.rx.pending() {
-                    Some(reply) => self.settle(&mut receiver.rx, reply),
-                    None => self.receive_once(&mut receiver.rx),
-                }
+        // Whatever came since brought the wake-up that has led here.
+        receiver.is_all = false;
+        let mut next = Next::Again;
+        for _ in 0..STEPS_PER_TURN {
+            next = match self.dead.load(Relaxed) {
+                true => self.discard(&mut receiver),
+                false => self.go_on(&mut receiver),
             };
             if next == Next::Wait {
-                return false;
+                break;
             }
         }
-        true
+        self.end_over(&mut receiver);
+        next == Next::Again
+    }
+
+    /// One step of the machine.
+    fn go_on(self: &Arc<Self>, receiver: &mut Receiver) -> Next {
+        let Receiver { rx, table, .. } = receiver;
+        match rx.step() {
+            Ok(Step::Reply(reply)) => return self.settle(receiver, reply),
+            Ok(Step::Received(incoming)) => {
+                self.session.slots.release(incoming.tag);
+                self.keep_over(receiver, incoming.request, Status::Ok);
+            }
+            Ok(Step::Buffered) => self.copy_buffered(rx, table),
+            Ok(Step::More) if receiver.is_all => return Next::Wait,
+            Ok(Step::More) => return self.receive_once(receiver),
+            Err(fault) => self.kill_for(fault),
+        }
+        Next::Again
     }
 
     /// Ends the request whose payload was arriving on a connection that is dead and at rest.
@@ -122,30 +156,24 @@ impl Connection {
     }
 
     /// One receive.
-    fn receive_once(self: &Arc<Self>, rx: &mut Rx<Incoming>) -> Next {
-        let result = match rx.want() {
-            Some(Want::Header(room)) => self.socket.receive(room),
-            Some(Want::Payload {
-                request,
-                offset_bytes,
-                length_bytes,
-            }) => self
-                .socket
-                .receive_payload(&mut request.request, offset_bytes, length_bytes),
+    fn receive_once(self: &Arc<Self>, receiver: &mut Receiver) -> Next {
+        let Receiver { rx, table, .. } = receiver;
+        let result = match self.receive_wanted(rx, table) {
+            Some(result) => result,
             None => {
                 self.kill(Death::Protocol("nothing can follow"));
                 return Next::Again;
             }
         };
-        let received_bytes = match result {
-            Ok(0) => {
+        let received = match result {
+            Ok(Received { bytes: 0, .. }) => {
                 if !rx.at_message_boundary() {
                     session_err!(self.session, "the stream ends in the middle of a reply");
                 }
                 self.kill(Death::EndOfStream);
                 return Next::Again;
             }
-            Ok(received_bytes) => received_bytes,
+            Ok(received) => received,
             Err(error) if error == EAGAIN => return Next::Wait,
             Err(error) if error == EINTR || error == ERESTARTSYS => return Next::Again,
             Err(error) => {
@@ -153,23 +181,67 @@ impl Connection {
                 return Next::Again;
             }
         };
-        match rx.advance(received_bytes) {
-            Ok(Step::More | Step::Reply(_)) => (),
-            Ok(Step::Received(incoming)) => {
-                self.session.slots.release(incoming.tag);
-                incoming.request.complete(Status::Ok);
-            }
-            Err(RxFault::BadMagic(magic)) => {
-                session_err!(self.session, "wrong magic ({:#x})", magic);
-                self.kill(Death::Protocol("wrong magic"));
-            }
-            Err(RxFault::Overrun) => self.kill(Death::Protocol("more bytes than asked for")),
+        if let Err(fault) = rx.advance(received.bytes) {
+            self.kill_for(fault);
         }
+        receiver.is_all = received.is_all;
         Next::Again
     }
 
+    /// Receives what the machine wants: the rest of a payload, and what follows it; [`None`] if it wants
+    /// nothing.
+    fn receive_wanted(&self, rx: &mut Rx<Incoming>, table: &mut Table) -> Option<Result<Received>> {
+        let want = rx.want()?;
+        let mut destination = Destination::new(table);
+        if let Some(payload) = want.payload {
+            let request = &mut payload.request.request;
+            let taken_bytes =
+                destination.push_payload(request, payload.offset_bytes, payload.length_bytes);
+            if taken_bytes == 0 {
+                return Some(Err(EINVAL));
+            }
+            if taken_bytes < payload.length_bytes {
+                return Some(self.socket.receive(&destination));
+            }
+        }
+        // Behind a payload there may be no room for more pieces; then nothing but the payload is received.
+        if destination.push_bytes(want.buffer) == 0 && destination.is_empty() {
+            return Some(Err(EINVAL));
+        }
+        Some(self.socket.receive(&destination))
+    }
+
+    /// Copies payload that was received ahead of time to where it belongs.
+    fn copy_buffered(self: &Arc<Self>, rx: &mut Rx<Incoming>, table: &mut Table) {
+        let Some((payload, bytes)) = rx.buffered_payload() else {
+            return;
+        };
+        let request = &mut payload.request.request;
+        let mut destination = Destination::new(table);
+        destination.push_payload(request, payload.offset_bytes, payload.length_bytes);
+        match destination.fill(bytes) {
+            0 => self.kill(Death::Broken(EFAULT)),
+            copied_bytes => {
+                if let Err(fault) = rx.take_buffered(copied_bytes) {
+                    self.kill_for(fault);
+                }
+            }
+        }
+    }
+
+    /// Ends the connection for a fault in the stream.
+    fn kill_for(self: &Arc<Self>, fault: RxFault) {
+        match fault {
+            RxFault::BadMagic(magic) => {
+                session_err!(self.session, "wrong magic ({:#x})", magic);
+                self.kill(Death::Protocol("wrong magic"));
+            }
+            RxFault::Overrun => self.kill(Death::Protocol("more bytes than asked for")),
+        }
+    }
+
     /// Finds the request that a reply is for, and ends it or goes on to its payload.
-    fn settle(self: &Arc<Self>, rx: &mut Rx<Incoming>, reply: Reply) -> Next {
+    fn settle(self: &Arc<Self>, receiver: &mut Receiver, reply: Reply) -> Next {
         let has_payload = |request: &Started<Device>| {
             reply.error == 0
                 && command(request.operation()).is_some_and(Command::receives_payload)
@@ -188,10 +260,11 @@ impl Connection {
             }
         };
         if has_payload(&request) {
-            self.expect_payload(rx, reply, request);
+            self.expect_payload(&mut receiver.rx, reply, request);
         } else {
-            rx.finish_reply();
-            self.finish(request, reply.error);
+            receiver.rx.finish_reply();
+            let status = self.verdict(&request, reply.error);
+            self.keep_over(receiver, request, status);
         }
         Next::Again
     }
@@ -212,24 +285,6 @@ impl Connection {
             self.session.slots.release(incoming.tag);
             self.session.hand_on(incoming.request);
         }
-    }
-
-    /// Ends a request with the server's verdict.
-    fn finish(&self, request: Started<Device>, error: u32) {
-        let outcome = match command(request.operation()) {
-            Some(command) => outcome(command, error),
-            None => Outcome::IoError,
-        };
-        if outcome != Outcome::Ok {
-            session_err!(
-                self.session,
-                "the server answered {:?} at byte {} with error {}",
-                command(request.operation()).unwrap_or(Command::Disconnect),
-                request.offset_bytes(),
-                error
-            );
-        }
-        request.complete(status_of(outcome));
     }
 
     /// A reply has come whose request the sender still holds. If a send is running it may have put the
@@ -255,10 +310,10 @@ impl Connection {
             return Next::Wait;
         }
         let mut room = [0; DISCARD_BYTES];
-        match self.socket.receive(&mut room) {
-            Ok(0) => self.kill(Death::EndOfStream),
-            Ok(received_bytes) => {
-                let received_bytes = u32::try_from(received_bytes).unwrap_or(u32::MAX);
+        match self.socket.receive_bytes(&mut room) {
+            Ok(Received { bytes: 0, .. }) => self.kill(Death::EndOfStream),
+            Ok(Received { bytes, .. }) => {
+                let received_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
                 receiver.discard_left_bytes =
                     receiver.discard_left_bytes.saturating_sub(received_bytes);
                 if receiver.discard_left_bytes == 0 {
@@ -270,16 +325,6 @@ impl Connection {
             Err(_) => self.kill(Death::EndOfStream),
         }
         Next::Again
-    }
-}
-
-/// What a server's verdict means to the block layer.
-fn status_of(outcome: Outcome) -> Status {
-    match outcome {
-        Outcome::Ok => Status::Ok,
-        Outcome::IoError => Status::IoError,
-        Outcome::NoSpace => Status::NoSpace,
-        Outcome::NotSupported => Status::NotSupported,
     }
 }
 

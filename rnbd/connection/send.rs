@@ -21,6 +21,10 @@ use kernel::{
 
 use super::{
     super::{
+        kapi::gather::{
+            Source,
+            Table, //
+        },
         proto::{
             Command,
             CommandFlags,
@@ -31,7 +35,7 @@ use super::{
         request::Outgoing, //
     },
     tx::{
-        Chunk,
+        Part,
         Tx, //
     },
     Connection,
@@ -51,6 +55,24 @@ const SENDS_PER_TURN: u32 = 64;
 pub(super) const BACK_OFF_MIN_MS: u32 = 4;
 const BACK_OFF_MAX_MS: u32 = 1000;
 
+/// The right to send, and what it takes.
+pub(super) struct Sender {
+    pub(super) tx: Tx<Item>,
+    /// The pieces of one send.
+    table: Table,
+}
+
+impl Sender {
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn new() -> Result<KBox<Self>> {
+        let table = Table::new()?;
+        let tx = Tx::new();
+        Ok(KBox::new(Self { tx, table }, GFP_KERNEL)?)
+    }
+}
+
 /// What goes through the [`Tx`] machine.
 pub(super) enum Item {
     /// A request, held by the sender until it is sent.
@@ -66,7 +88,7 @@ enum Next {
     /// Nothing to do; the machine is back home.
     Rest,
     /// The connection has died.
-    Die(KBox<Tx<Item>>),
+    Die(KBox<Sender>),
 }
 
 /// Why the sender stops before all is sent.
@@ -95,18 +117,18 @@ enum Sent {
 impl Connection {
     /// Sends until nothing is left, the socket is full, or the turn is over. The caller has taken the
     /// right to send; it is given back here.
-    pub(super) fn transmit(self: &Arc<Self>, tx: KBox<Tx<Item>>) {
-        let mut tx = Some(tx);
+    pub(super) fn transmit(self: &Arc<Self>, sender: KBox<Sender>) {
+        let mut slot = Some(sender);
         let mut turns = SENDS_PER_TURN;
         loop {
-            let more = match self.refill(&mut tx) {
+            let more = match self.refill(&mut slot) {
                 Next::Send { more } => more,
                 Next::Rest => return,
-                Next::Die(tx) => return self.leave_dead(tx),
+                Next::Die(sender) => return self.leave_dead(sender),
             };
-            let Some(machine) = tx.as_mut() else { return };
-            let outcome = self.send_once(machine, more);
-            self.hand_over_sent(machine);
+            let Some(sender) = slot.as_mut() else { return };
+            let outcome = self.send_once(sender, more);
+            self.hand_over_sent(&mut sender.tx);
             turns = turns.saturating_sub(1);
             let stop = match outcome {
                 Sent::Progress if turns > 0 => None,
@@ -122,7 +144,7 @@ impl Connection {
                     None
                 }
             };
-            if stop.is_some_and(|stop| self.pause(&mut tx, stop)) {
+            if stop.is_some_and(|stop| self.pause(&mut slot, stop)) {
                 return;
             }
         }
@@ -130,7 +152,7 @@ impl Connection {
 
     /// Goes on with a send that stopped, or starts one.
     pub(super) fn resume(self: &Arc<Self>) {
-        let tx = {
+        let sender = {
             let mut state = self.state.lock();
             state.blocked = false;
             if matches!(state.role, Role::Out) {
@@ -138,14 +160,14 @@ impl Connection {
             }
             state.take_role()
         };
-        if let Some(tx) = tx {
-            self.transmit(tx);
+        if let Some(sender) = sender {
+            self.transmit(sender);
         }
     }
 
     /// Fills the machine from the queue, and decides how to go on.
-    fn refill(self: &Arc<Self>, slot: &mut Option<KBox<Tx<Item>>>) -> Next {
-        let Some(mut tx) = slot.take() else {
+    fn refill(self: &Arc<Self>, slot: &mut Option<KBox<Sender>>) -> Next {
+        let Some(mut sender) = slot.take() else {
             return Next::Rest;
         };
         let mut state = self.state.lock();
@@ -153,24 +175,25 @@ impl Connection {
             self.kick();
         }
         if state.life >= Life::Closing {
-            return Next::Die(tx);
+            return Next::Die(sender);
         }
+        let tx = &mut sender.tx;
         if state.goodbye == Goodbye::Wanted && tx.is_idle() {
             if tx.push(Item::Goodbye, goodbye(), 0).is_ok() {
                 state.goodbye = Goodbye::Sending;
             }
         } else if state.goodbye == Goodbye::None {
-            self.fill(&mut state, &mut tx);
+            self.fill(&mut state, tx);
         }
         if tx.is_idle() {
             state.again = false;
             state.back_off_ms = BACK_OFF_MIN_MS;
-            state.role = Role::Home(tx);
+            state.role = Role::Home(sender);
             self.wants_room.store(false, Relaxed);
             return Next::Rest;
         }
         let more = !state.queue.is_empty();
-        *slot = Some(tx);
+        *slot = Some(sender);
         Next::Send { more }
     }
 
@@ -195,20 +218,16 @@ impl Connection {
         }
     }
 
-    /// One send.
-    fn send_once(&self, tx: &mut Tx<Item>, more_follow: bool) -> Sent {
-        let result = match tx.chunk(more_follow) {
-            None => return Sent::Progress,
-            Some(Chunk::Headers { bytes, more }) => self.socket.send(bytes, more),
-            Some(Chunk::Payload {
-                request: Item::Request(outgoing),
-                offset_bytes,
-                length_bytes,
-                more,
-            }) => self
-                .socket
-                .send_payload(&mut outgoing.request, offset_bytes, length_bytes, more),
-            Some(Chunk::Payload { .. }) => Err(EINVAL),
+    /// One send, of as much as there is room for in the table.
+    fn send_once(&self, sender: &mut Sender, more_follow: bool) -> Sent {
+        let Sender { tx, table } = sender;
+        let mut source = Source::new(table);
+        let is_whole = tx.parts().all(|part| add(&mut source, part));
+        let more = more_follow || !is_whole;
+        let result = match source.is_empty() {
+            true if is_whole => return Sent::Progress,
+            true => Err(EINVAL),
+            false => self.socket.send(&source, more),
         };
         match result {
             Ok(sent_bytes) => match tx.advance(sent_bytes) {
@@ -238,14 +257,16 @@ impl Connection {
 
     /// Puts the machine back home, half-sent, for the I/O work to go on with. Returns false if there is a
     /// reason to go on at once.
-    fn pause(self: &Arc<Self>, slot: &mut Option<KBox<Tx<Item>>>, stop: Stop) -> bool {
+    fn pause(self: &Arc<Self>, slot: &mut Option<KBox<Sender>>, stop: Stop) -> bool {
         let mut state = self.state.lock();
         let again = core::mem::take(&mut state.again);
         if again || state.life >= Life::Closing {
             return false;
         }
-        let Some(tx) = slot.take() else { return true };
-        state.role = Role::Home(tx);
+        let Some(sender) = slot.take() else {
+            return true;
+        };
+        state.role = Role::Home(sender);
         // Only the I/O work goes on, which clears this.
         state.blocked = true;
         // Work is queued under the lock, so that it is there before the connection can retire.
@@ -264,8 +285,8 @@ impl Connection {
     }
 
     /// The sender has found the connection dead: ends what it holds.
-    fn leave_dead(self: &Arc<Self>, tx: KBox<Tx<Item>>) {
-        self.drain(tx);
+    fn leave_dead(self: &Arc<Self>, sender: KBox<Sender>) {
+        self.drain(sender);
         // What was sent while the others drained.
         let kept = self.drain_answerless();
         self.state.lock().role = Role::Gone;
@@ -275,14 +296,27 @@ impl Connection {
 
     /// Hands on what is in the machine of a dead connection: as far as it was not sent to the last
     /// byte, no server can have executed it.
-    pub(super) fn drain(&self, mut tx: KBox<Tx<Item>>) {
-        self.hand_over_sent(&mut tx);
-        while let Some(item) = tx.pop_unsent() {
+    pub(super) fn drain(&self, mut sender: KBox<Sender>) {
+        self.hand_over_sent(&mut sender.tx);
+        while let Some(item) = sender.tx.pop_unsent() {
             if let Item::Request(outgoing) = item {
                 self.session.slots.release(outgoing.tag);
                 self.session.hand_on(outgoing.request);
             }
         }
+    }
+}
+
+/// Adds a part to what is sent, and says whether all of it found room.
+fn add<'a>(source: &mut Source<'a>, part: Part<'a, Item>) -> bool {
+    match part {
+        Part::Headers(bytes) => source.push_bytes(bytes) == bytes.len(),
+        Part::Payload {
+            request: Item::Request(outgoing),
+            offset_bytes,
+            length_bytes,
+        } => source.push_payload(&outgoing.request, offset_bytes, length_bytes) == length_bytes,
+        Part::Payload { .. } => false,
     }
 }
 

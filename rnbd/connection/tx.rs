@@ -3,15 +3,14 @@
 //! into the socket and how many of their bytes are in it, and lives under the transmit lock of its
 //! connection.
 //!
-//! The machine works in *runs*. A run is a row of headers that lie side by side in one buffer, so
-//! that a single send can carry all of them; only the last request of a run may have payload, which
-//! follows the headers from wherever the request keeps it. While the run is open, more requests may
-//! join it, also when its first bytes have already been sent.
+//! The machine works in *runs*. A run is a row of messages, each a header and, for some, the payload
+//! behind it. The headers lie side by side in one buffer, the payload stays wherever the request keeps
+//! it; [`Tx::parts`] names the pieces in the order of the stream, so that a single send can carry
+//! several whole messages. While the run is open, more requests may join it, also when its first bytes
+//! have already been sent.
 //!
 //! ```text
-//! empty --push--> headers --all headers sent--> payload, if the last request has any
-//!   ^                |                             |
-//!   +----------------+---- everything sent and handed back
+//! empty --push--> sending --everything sent and handed back--> empty
 //! ```
 //!
 //! A send may stop at any byte. Nothing else may enter the socket until the message is complete.
@@ -27,30 +26,23 @@ pub(crate) const RUN: usize = 32;
 /// The room for the headers of a full run.
 const HEADERS_BYTES: usize = RUN * REQUEST_BYTES;
 
-/// More bytes were reported as sent than the current chunk has left; nothing was counted.
+/// More bytes were reported as sent than the run has left; nothing was counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Overrun;
 
-/// What to send next.
+/// A piece of the stream.
 #[derive(Debug)]
-pub(crate) enum Chunk<'a, R> {
-    /// Headers, or the rest of them.
-    Headers {
-        /// The bytes still to be sent.
-        bytes: &'a [u8],
-        /// Something follows, so that the send may leave the last packet open.
-        more: bool,
-    },
+pub(crate) enum Part<'a, R> {
+    /// Headers that follow each other, or the rest of them; never empty.
+    Headers(&'a [u8]),
     /// The payload of a request, or the rest of it.
     Payload {
         /// Whose payload it is.
-        request: &'a mut R,
+        request: &'a R,
         /// How much of the payload was already sent.
         offset_bytes: u32,
         /// How much of it is left to send; never zero.
         length_bytes: u32,
-        /// Something follows, so that the send may leave the last packet open.
-        more: bool,
     },
 }
 
@@ -59,24 +51,23 @@ pub(crate) enum Chunk<'a, R> {
 /// # Invariants
 ///
 /// - `pushed` is at most [`RUN`]; the requests at and beyond it are [`None`].
-/// - The first `handed_back` requests were sent and are [`None`], and so are the first `taken_back` of
-///   those that were not sent; all others below `pushed` are there.
-/// - `headers_sent` is at most `pushed * REQUEST_BYTES`, and `payload_sent` at most `payload_bytes`.
-/// - `payload_sent` is zero until all headers are sent.
-/// - `payload_bytes` belongs to the last request and is zero in an empty run.
+/// - `sent` is at most `pushed`, and `partial_bytes` is less than the message at `sent` has, or zero
+///   if there is none.
+/// - The first `handed_back` requests, at most `sent`, are [`None`], and so are the first `taken_back`
+///   of those at and after `sent`; all others below `pushed` are there.
 pub(crate) struct Tx<R> {
     /// The requests of the run.
     requests: [Option<R>; RUN],
     /// The headers of the run, side by side.
     headers: [u8; HEADERS_BYTES],
+    /// How much payload follows each of them.
+    payload_bytes: [u32; RUN],
     /// How many requests have joined the run.
     pushed: usize,
-    /// How many bytes of `headers` are in the socket.
-    headers_sent: usize,
-    /// The payload of the last request.
-    payload_bytes: u32,
-    /// How much of that is in the socket.
-    payload_sent: u32,
+    /// How many of them are in the socket to the last byte.
+    sent: usize,
+    /// How many bytes of the next one are.
+    partial_bytes: u64,
     /// How many requests were handed back after they were sent.
     handed_back: usize,
     /// How many were taken back unsent. If any, what is left of the run will never be sent.
@@ -90,10 +81,10 @@ impl<R> Tx<R> {
         Self {
             requests: [const { None }; RUN],
             headers: [0; HEADERS_BYTES],
+            payload_bytes: [0; RUN],
             pushed: 0,
-            headers_sent: 0,
-            payload_bytes: 0,
-            payload_sent: 0,
+            sent: 0,
+            partial_bytes: 0,
             handed_back: 0,
             taken_back: 0,
         }
@@ -101,7 +92,7 @@ impl<R> Tx<R> {
 
     /// Says whether a request can join the run.
     pub(crate) const fn has_room(&self) -> bool {
-        self.pushed < RUN && self.payload_bytes == 0 && self.taken_back == 0
+        self.pushed < RUN && self.taken_back == 0
     }
 
     /// Adds a request with its encoded header and the length of the payload that follows it.
@@ -122,15 +113,18 @@ impl<R> Tx<R> {
             .headers
             .chunks_exact_mut(REQUEST_BYTES)
             .nth(self.pushed);
-        let (Some(slot), Some(room)) = (self.requests.get_mut(self.pushed), header_room) else {
+        let (Some(slot), Some(room), Some(payload)) = (
+            self.requests.get_mut(self.pushed),
+            header_room,
+            self.payload_bytes.get_mut(self.pushed),
+        ) else {
             return Err(request);
         };
         *slot = Some(request);
         room.copy_from_slice(&header);
-        // INVARIANT: There was room, so that `pushed` stays within the run, and this is its last
-        // request now. No byte of its payload was sent.
+        *payload = payload_bytes;
+        // INVARIANT: There was room, so that `pushed` stays within the run.
         self.pushed = self.pushed.saturating_add(1);
-        self.payload_bytes = payload_bytes;
         Ok(())
     }
 
@@ -144,68 +138,54 @@ impl<R> Tx<R> {
     /// Says whether the stream stands in the middle of a message: what the tests compare with.
     #[cfg(test)]
     pub(crate) const fn mid_message(&self) -> bool {
-        let in_header = self.headers_sent % REQUEST_BYTES != 0;
-        let before_payload = self.headers_left() == 0 && self.payload_left() != 0;
-        in_header || before_payload
+        self.partial_bytes != 0
     }
 
-    /// Returns what to send next, or [`None`] if everything was sent.
-    ///
-    /// `more_follow` says that the caller has more to send after this run.
-    pub(crate) fn chunk(&mut self, more_follow: bool) -> Option<Chunk<'_, R>> {
-        if self.taken_back != 0 {
-            return None;
+    /// Names what is left to send, in the order of the stream.
+    pub(crate) fn parts(&self) -> Parts<'_, R> {
+        let end = if self.taken_back == 0 {
+            self.pushed
+        } else {
+            self.sent
+        };
+        Parts {
+            tx: self,
+            next: self.sent,
+            skip_bytes: self.partial_bytes,
+            end,
         }
-        let length_bytes = self.payload_left();
-        if self.headers_left() != 0 {
-            let bytes = self.headers.get(self.headers_sent..self.headers_end())?;
-            let more = more_follow || length_bytes != 0;
-            return Some(Chunk::Headers { bytes, more });
-        }
-        if length_bytes == 0 {
-            return None;
-        }
-        let last = self.pushed.checked_sub(1)?;
-        Some(Chunk::Payload {
-            request: self.requests.get_mut(last)?.as_mut()?,
-            offset_bytes: self.payload_sent,
-            length_bytes,
-            more: more_follow,
-        })
     }
 
-    /// Counts bytes of the current chunk that entered the socket.
+    /// Counts bytes of [`Self::parts`] that entered the socket.
     ///
     /// # Errors
     ///
-    /// [`Overrun`] if the chunk has not that many bytes left; nothing is counted then.
+    /// [`Overrun`] if there are not that many left; nothing is counted then.
     pub(crate) fn advance(&mut self, sent_bytes: usize) -> Result<(), Overrun> {
-        if sent_bytes == 0 {
-            return Ok(());
-        }
-        if self.taken_back != 0 {
-            return Err(Overrun);
-        }
-        if self.headers_left() != 0 {
-            if sent_bytes > self.headers_left() {
+        let mut left_bytes = u64::try_from(sent_bytes).map_err(|_| Overrun)?;
+        let (mut sent, mut partial_bytes) = (self.sent, self.partial_bytes);
+        while left_bytes > 0 {
+            if self.taken_back != 0 || sent >= self.pushed {
                 return Err(Overrun);
             }
-            // INVARIANT: No more than what was left.
-            self.headers_sent = self.headers_sent.saturating_add(sent_bytes);
-        } else {
-            let sent_bytes = u32::try_from(sent_bytes).map_err(|_| Overrun)?;
-            if sent_bytes > self.payload_left() {
-                return Err(Overrun);
+            let message_bytes = self.message_bytes(sent).ok_or(Overrun)?;
+            let rest_bytes = message_bytes.saturating_sub(partial_bytes);
+            if left_bytes < rest_bytes {
+                partial_bytes = partial_bytes.saturating_add(left_bytes);
+                break;
             }
-            // INVARIANT: No more than what was left, and all headers are sent.
-            self.payload_sent = self.payload_sent.saturating_add(sent_bytes);
+            left_bytes = left_bytes.saturating_sub(rest_bytes);
+            sent = sent.saturating_add(1);
+            partial_bytes = 0;
         }
+        // INVARIANT: Every step stayed within the run, and the last within its message.
+        (self.sent, self.partial_bytes) = (sent, partial_bytes);
         Ok(())
     }
 
     /// Hands back the oldest request that was sent to its last byte.
     pub(crate) fn pop_sent(&mut self) -> Option<R> {
-        if self.handed_back >= self.sent() {
+        if self.handed_back >= self.sent {
             return None;
         }
         let request = self.requests.get_mut(self.handed_back)?.take();
@@ -220,7 +200,7 @@ impl<R> Tx<R> {
     /// This is for a connection that has died: nothing more can be pushed or sent until the machine
     /// is empty, after which it starts afresh.
     pub(crate) fn pop_unsent(&mut self) -> Option<R> {
-        let oldest = self.sent().saturating_add(self.taken_back);
+        let oldest = self.sent.saturating_add(self.taken_back);
         if oldest >= self.pushed {
             return None;
         }
@@ -231,29 +211,10 @@ impl<R> Tx<R> {
         request
     }
 
-    /// Returns where the headers of the run end.
-    const fn headers_end(&self) -> usize {
-        self.pushed.saturating_mul(REQUEST_BYTES)
-    }
-
-    /// Returns how many bytes of the headers are still to be sent.
-    const fn headers_left(&self) -> usize {
-        self.headers_end().saturating_sub(self.headers_sent)
-    }
-
-    /// Returns how many bytes of the payload are still to be sent.
-    const fn payload_left(&self) -> u32 {
-        self.payload_bytes.saturating_sub(self.payload_sent)
-    }
-
-    /// Returns how many requests of the run were sent to their last byte.
-    const fn sent(&self) -> usize {
-        let headers = self.headers_sent / REQUEST_BYTES;
-        if headers == self.pushed && self.payload_left() != 0 {
-            headers.saturating_sub(1)
-        } else {
-            headers
-        }
+    /// Returns the length of a message of the run.
+    fn message_bytes(&self, message: usize) -> Option<u64> {
+        let payload_bytes = *self.payload_bytes.get(message)?;
+        Some((REQUEST_BYTES as u64).saturating_add(u64::from(payload_bytes)))
     }
 
     /// Opens a new run once every request has left the machine.
@@ -263,10 +224,71 @@ impl<R> Tx<R> {
         }
         // INVARIANT: No request is left, and every counter is zero.
         self.pushed = 0;
-        self.headers_sent = 0;
-        self.payload_bytes = 0;
-        self.payload_sent = 0;
+        self.sent = 0;
+        self.partial_bytes = 0;
         self.handed_back = 0;
         self.taken_back = 0;
+    }
+}
+
+/// What is left of a run, see [`Tx::parts`].
+pub(crate) struct Parts<'a, R> {
+    tx: &'a Tx<R>,
+    /// The message that the next part belongs to.
+    next: usize,
+    /// How much of that message comes before the next part.
+    skip_bytes: u64,
+    /// Where the messages end.
+    end: usize,
+}
+
+impl<'a, R> Parts<'a, R> {
+    /// The headers from `skip_bytes` in the next message on, up to and with the first one that
+    /// payload follows.
+    fn headers(&mut self, skip_bytes: usize) -> Option<&'a [u8]> {
+        let payloads = self.tx.payload_bytes.get(self.next..self.end)?;
+        let bare = payloads.iter().take_while(|bytes| **bytes == 0).count();
+        let start = self.next.checked_mul(REQUEST_BYTES)?;
+        let has_payload = bare < payloads.len();
+        self.next = self.next.saturating_add(bare);
+        let mut last = self.next;
+        self.skip_bytes = 0;
+        if has_payload {
+            last = last.saturating_add(1);
+            self.skip_bytes = REQUEST_BYTES as u64;
+        }
+        let start = start.saturating_add(skip_bytes);
+        self.tx.headers.get(start..last.checked_mul(REQUEST_BYTES)?)
+    }
+
+    /// The rest of the next message's payload.
+    fn payload(&mut self) -> Option<Part<'a, R>> {
+        let request = self.tx.requests.get(self.next)?.as_ref()?;
+        let payload_bytes = *self.tx.payload_bytes.get(self.next)?;
+        let offset_bytes = self.skip_bytes.saturating_sub(REQUEST_BYTES as u64);
+        let offset_bytes = u32::try_from(offset_bytes).ok()?;
+        self.next = self.next.saturating_add(1);
+        self.skip_bytes = 0;
+        Some(Part::Payload {
+            request,
+            offset_bytes,
+            length_bytes: payload_bytes.saturating_sub(offset_bytes),
+        })
+    }
+}
+
+impl<'a, R> Iterator for Parts<'a, R> {
+    type Item = Part<'a, R>;
+
+    fn next(&mut self) -> Option<Part<'a, R>> {
+        if self.next >= self.end {
+            return None;
+        }
+        match usize::try_from(self.skip_bytes) {
+            Ok(skip_bytes) if skip_bytes < REQUEST_BYTES => {
+                self.headers(skip_bytes).map(Part::Headers)
+            }
+            _ => self.payload(),
+        }
     }
 }

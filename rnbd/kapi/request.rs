@@ -333,6 +333,15 @@ impl<T: Driver> Started<T> {
         self.0.complete(status);
     }
 
+    /// Ends the request in this very context, which must be a task's: without the way through a soft
+    /// interrupt, and without waking the task that would carry that out.
+    pub(crate) fn complete_here(self, status: Status) {
+        // SAFETY: `Owned`'s type invariant; it is started, and ownership ends here.
+        unsafe {
+            bindings::blk_mq_end_request(self.0.into_raw(), status as bindings::blk_status_t)
+        };
+    }
+
     /// Gives it back to be dispatched again, with a new deadline and perhaps a new tag.
     pub(crate) fn requeue(self) {
         self.0.requeue();

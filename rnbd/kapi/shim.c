@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * What Rust cannot reach against the stock headers: fields of struct sock, which is opaque there,
- * and inline functions without an exported helper. No policy; the callers are in socket.rs.
+ * and inline functions without an exported helper. No policy; the callers are in socket.rs and
+ * gather.rs.
  */
+#include <linux/bvec.h>
 #include <linux/module.h>
 #include <linux/net.h>
 #include <net/sock.h>
@@ -71,6 +73,23 @@ void rnbd_socket_reclassify(struct socket *sock)
 		break;
 	}
 #endif
+}
+
+/* False unless the memory is in the linear mapping, where it has pages that follow each other. */
+bool rnbd_bvec_set(struct bio_vec *bvec, const void *address, unsigned int bytes)
+{
+	if (!virt_addr_valid(address))
+		return false;
+	bvec_set_virt(bvec, (void *)address, bytes);
+	return true;
+}
+
+/* Whether anything but data is to be noticed: the end of the stream, or an error. */
+bool rnbd_socket_has_ended(const struct socket *sock)
+{
+	const struct sock *sk = sock->sk;
+
+	return READ_ONCE(sk->sk_shutdown) & RCV_SHUTDOWN || READ_ONCE(sk->sk_err);
 }
 
 void rnbd_socket_abort(struct socket *sock)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The functions of shim.c; socket.rs declares the same for Rust. */
+/* The functions of shim.c; socket.rs and gather.rs declare the same for Rust. */
 #ifndef RNBD_SHIM_H
 #define RNBD_SHIM_H
 
 #include <linux/gfp_types.h>
 #include <linux/types.h>
 
+struct bio_vec;
 struct socket;
 
 /* What rnbd_socket_engage() changes and rnbd_socket_release() puts back. */
@@ -14,6 +15,8 @@ struct rnbd_socket_state {
 	bool use_task_frag;
 };
 
+bool rnbd_bvec_set(struct bio_vec *bvec, const void *address, unsigned int bytes);
+bool rnbd_socket_has_ended(const struct socket *sock);
 bool rnbd_socket_is_stream(const struct socket *sock);
 bool rnbd_socket_is_tcp(const struct socket *sock);
 bool rnbd_socket_has_shutdown(const struct socket *sock);

@@ -9,7 +9,6 @@
 
 use core::{
     mem::MaybeUninit,
-    ptr,
     ptr::NonNull, //
 };
 
@@ -20,17 +19,15 @@ use kernel::{
 };
 
 use super::{
-    bio::{
-        Direction,
-        Piece, //
-    },
     control_message::{
         ControlBuffer,
         Record, //
     },
     credentials::ReclaimScope,
-    mq::Driver,
-    request::Started, //
+    gather::{
+        Destination,
+        Source, //
+    }, //
 };
 
 /// `struct rnbd_socket_state`.
@@ -46,12 +43,11 @@ extern "C" {
     fn rnbd_socket_is_tcp(sock: *const bindings::socket) -> bool;
     fn rnbd_socket_has_shutdown(sock: *const bindings::socket) -> bool;
     fn rnbd_socket_is_connected(sock: *const bindings::socket) -> bool;
+    fn rnbd_socket_has_ended(sock: *const bindings::socket) -> bool;
     fn rnbd_socket_reclassify(sock: *mut bindings::socket);
     fn rnbd_socket_abort(sock: *mut bindings::socket);
     fn rnbd_socket_engage(sock: *mut bindings::socket, before: *mut StateBefore);
     fn rnbd_socket_release(sock: *mut bindings::socket, before: *const StateBefore);
-    fn sk_set_memalloc(sk: *mut bindings::sock);
-    fn sk_clear_memalloc(sk: *mut bindings::sock);
 }
 
 /// Why a file descriptor cannot be a connection.
@@ -202,93 +198,54 @@ impl Socket {
         self.shutdown_both();
     }
 
-    /// Sends what fits of `bytes` now. `more` says that more will follow at once.
+    /// Sends what fits of `source` now. `more` says that more will follow at once.
     ///
     /// # Errors
     ///
     /// `EAGAIN` if nothing fits, otherwise what the socket says.
-    pub(crate) fn send(&self, bytes: &[u8], more: bool) -> Result<usize> {
-        let segment = bindings::kvec {
-            iov_base: bytes.as_ptr().cast_mut().cast(),
-            iov_len: bytes.len(),
-        };
-        // SAFETY: `segment` and `bytes` outlive the call, which only reads them.
-        unsafe { self.send_iter(kvec_iter(Direction::Source, &segment), more) }
-    }
-
-    /// Sends what fits of the payload of `request` from `offset_bytes` on, at most `length_bytes` and
-    /// at most to the end of a bio.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Socket::send`]; `EINVAL` if there is no payload there.
-    pub(crate) fn send_payload<T: Driver>(
-        &self,
-        request: &mut Started<T>,
-        offset_bytes: u32,
-        length_bytes: u32,
-        more: bool,
-    ) -> Result<usize> {
-        let Piece {
-            iter,
-            more: more_of_it,
-        } = request
-            .piece(Direction::Source, offset_bytes, length_bytes)
-            .ok_or(EINVAL)?;
-        // SAFETY: The pages stay in place while `request` is borrowed, and are only read.
-        unsafe { self.send_iter(iter, more || more_of_it) }
-    }
-
-    /// # Safety
-    ///
-    /// `iter` must be a source that is valid for the call.
-    unsafe fn send_iter(&self, iter: bindings::iov_iter, more: bool) -> Result<usize> {
-        let mut message = message(iter, if more { bindings::MSG_MORE } else { 0 });
+    pub(crate) fn send(&self, source: &Source<'_>, more: bool) -> Result<usize> {
+        let mut message = message(source.iter(), if more { bindings::MSG_MORE } else { 0 });
         let _scope = ReclaimScope::enter();
-        // SAFETY: `Handle`'s type invariant; the message is valid by contract.
+        // SAFETY: `Handle`'s type invariant; `source` outlives the call.
         count(unsafe { bindings::sock_sendmsg(self.handle.raw(), message.as_mut_ptr()) })
     }
 
-    /// Receives what is there into `bytes`. 0 is the end of the stream.
+    /// Receives what is there into `destination`.
     ///
     /// # Errors
     ///
     /// `EAGAIN` if nothing is there, `EINTR` to try again at once, otherwise what the socket says.
-    pub(crate) fn receive(&self, bytes: &mut [u8]) -> Result<usize> {
+    pub(crate) fn receive(&self, destination: &Destination<'_>) -> Result<Received> {
+        // SAFETY: `destination` outlives the call.
+        unsafe { self.receive_iter(destination.iter()) }
+    }
+
+    /// Receives what is there into `bytes`, which may be anywhere.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Socket::receive`].
+    pub(crate) fn receive_bytes(&self, bytes: &mut [u8]) -> Result<Received> {
         let segment = bindings::kvec {
             iov_base: bytes.as_mut_ptr().cast(),
             iov_len: bytes.len(),
         };
         // SAFETY: `segment` and `bytes` outlive the call; `bytes` is exclusively borrowed.
-        unsafe { self.receive_iter(kvec_iter(Direction::Destination, &segment)) }
-    }
-
-    /// Receives what is there into the payload of `request` from `offset_bytes` on, at most
-    /// `length_bytes` and at most to the end of a bio. 0 is the end of the stream.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Socket::receive`]; `EINVAL` if there is no payload there.
-    pub(crate) fn receive_payload<T: Driver>(
-        &self,
-        request: &mut Started<T>,
-        offset_bytes: u32,
-        length_bytes: u32,
-    ) -> Result<usize> {
-        let piece = request
-            .piece(Direction::Destination, offset_bytes, length_bytes)
-            .ok_or(EINVAL)?;
-        // SAFETY: The pages stay in place while `request` is borrowed; what is in them is the
-        // request's to fill.
-        unsafe { self.receive_iter(piece.iter) }
+        unsafe { self.receive_iter(kvec_iter(&segment)) }
     }
 
     /// # Safety
     ///
     /// `iter` must be a destination that is valid for the call.
-    unsafe fn receive_iter(&self, iter: bindings::iov_iter) -> Result<usize> {
+    unsafe fn receive_iter(&self, iter: bindings::iov_iter) -> Result<Received> {
         let mut message = message(iter, 0);
         let mut control = ControlBuffer::new();
+        // SAFETY: All of the message is initialised.
+        unsafe {
+            let message = message.assume_init_mut();
+            message.msg_inq = UNKNOWN_BYTES;
+            message.set_msg_get_inq(true);
+        }
         // Only TCP can have TLS on top. A UNIX socket must not get the buffer, since its peer could
         // put file descriptors into it, which the kernel has no use for.
         // SAFETY: `Handle`'s type invariant; both values live to the end of this function.
@@ -299,7 +256,7 @@ impl Socket {
         }
         let _scope = ReclaimScope::enter();
         // SAFETY: `Handle`'s type invariant; the message is valid by contract.
-        let received_bytes = count(unsafe {
+        let bytes = count(unsafe {
             bindings::sock_recvmsg(
                 self.handle.raw(),
                 message.as_mut_ptr(),
@@ -307,15 +264,36 @@ impl Socket {
             )
         })?;
         // SAFETY: Just received into.
-        match unsafe { control.record(&message) } {
-            Record::Data => Ok(received_bytes),
-            Record::Alert => Ok(0),
+        let (record, left_bytes) =
+            unsafe { (control.record(&message), message.assume_init_ref().msg_inq) };
+        match record {
+            Record::Data => Ok(Received {
+                bytes,
+                // SAFETY: `Handle`'s type invariant.
+                is_all: left_bytes == 0 && !unsafe { rnbd_socket_has_ended(self.handle.raw()) },
+            }),
+            Record::Alert => Ok(Received {
+                bytes: 0,
+                is_all: false,
+            }),
             // What it has put into the buffer will be overwritten.
             Record::Housekeeping => Err(EINTR),
             Record::Unknown => Err(EBADMSG),
         }
     }
 }
+
+/// What a receive has brought.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Received {
+    /// How many bytes; 0 is the end of the stream.
+    pub(crate) bytes: usize,
+    /// Nothing was left, and whatever comes from now on brings a wake-up.
+    pub(crate) is_all: bool,
+}
+
+/// Sockets that do not count what is left leave it at this.
+const UNKNOWN_BYTES: c_int = -1;
 
 /// A message without address and control data that neither waits nor raises `SIGPIPE`.
 fn message(iter: bindings::iov_iter, flags: u32) -> MaybeUninit<bindings::msghdr> {
@@ -335,66 +313,17 @@ fn count(result: c_int) -> Result<usize> {
     usize::try_from(result).map_err(|_| EIO)
 }
 
-fn kvec_iter(direction: Direction, segment: &bindings::kvec) -> bindings::iov_iter {
+fn kvec_iter(segment: &bindings::kvec) -> bindings::iov_iter {
     let mut iter = MaybeUninit::uninit();
     // SAFETY: Initialises all of the iterator; whoever uses it keeps the segment.
     unsafe {
         bindings::iov_iter_kvec(
             iter.as_mut_ptr(),
-            direction as u32,
+            bindings::ITER_DEST,
             segment,
             1,
             segment.iov_len,
         );
         iter.assume_init()
-    }
-}
-
-/// A private socket that stays marked for memory reserves, so that marking and clearing other
-/// sockets does not patch the kernel's code each time.
-///
-/// # Invariants
-///
-/// Holds a live kernel socket that was marked.
-pub(crate) struct ReserveAnchor(NonNull<bindings::socket>);
-
-// SAFETY: The socket is not used for anything.
-unsafe impl Send for ReserveAnchor {}
-// SAFETY: As above.
-unsafe impl Sync for ReserveAnchor {}
-
-impl ReserveAnchor {
-    /// Makes and marks the socket.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`, and whatever the socket layer says.
-    pub(crate) fn new() -> Result<Self> {
-        let mut sock = ptr::null_mut();
-        // SAFETY: `init_net` is static, and `sock` is written on success.
-        to_result(unsafe {
-            bindings::sock_create_kern(
-                &raw mut bindings::init_net,
-                bindings::AF_UNIX as c_int,
-                bindings::sock_type_SOCK_STREAM as c_int,
-                0,
-                &mut sock,
-            )
-        })?;
-        let sock = NonNull::new(sock).ok_or(ENOMEM)?;
-        // SAFETY: A fresh socket.
-        unsafe { sk_set_memalloc((*sock.as_ptr()).sk) };
-        // INVARIANT: Just made and marked.
-        Ok(Self(sock))
-    }
-}
-
-impl Drop for ReserveAnchor {
-    fn drop(&mut self) {
-        // SAFETY: By the type invariant; nobody else knows the socket.
-        unsafe {
-            sk_clear_memalloc((*self.0.as_ptr()).sk);
-            bindings::sock_release(self.0.as_ptr());
-        }
     }
 }

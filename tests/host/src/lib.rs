@@ -47,6 +47,8 @@ mod proto;
 #[cfg(test)]
 mod rx;
 #[cfg(test)]
+mod rx_ahead;
+#[cfg(test)]
 mod spread;
 #[cfg(test)]
 mod tx;

@@ -7,8 +7,8 @@
 use proptest::prelude::*;
 
 use crate::rnbd::connection::tx::{
-    Chunk,
     Overrun,
+    Part,
     Tx,
     RUN, //
 };
@@ -34,6 +34,34 @@ fn header(id: usize) -> [u8; REQUEST_BYTES] {
 fn message(id: usize, payload_bytes: usize) -> Message {
     let payload = pattern(id, 2, payload_bytes);
     Message { id, payload }
+}
+
+/// What the machine has left to send, in the order of its parts, none of which may be empty or lie
+/// side by side with one of its kind.
+fn left(tx: &Tx<Message>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut was_header = false;
+    for part in tx.parts() {
+        match part {
+            Part::Headers(headers) => {
+                assert!(!headers.is_empty() && !was_header, "headers in two parts");
+                was_header = true;
+                bytes.extend(headers);
+            }
+            Part::Payload {
+                request,
+                offset_bytes,
+                length_bytes,
+            } => {
+                let (offset, length) = (offset_bytes as usize, length_bytes as usize);
+                assert!(length > 0);
+                assert_eq!(offset + length, request.payload.len());
+                was_header = false;
+                bytes.extend(&request.payload[offset..]);
+            }
+        }
+    }
+    bytes
 }
 
 /// A machine, the messages it is to send, and the socket it sends them into.
@@ -80,31 +108,14 @@ impl<'a> Sender<'a> {
         room
     }
 
-    /// Sends at most `limit_bytes` of the next chunk, and checks where the stream then stands.
+    /// Sends at most `limit_bytes` of what is left, and checks where the stream then stands.
     fn send(&mut self, limit_bytes: usize) -> bool {
-        let wire = &mut self.wire;
-        let sent = match self.tx.chunk(false) {
-            None => return false,
-            Some(Chunk::Headers { bytes, .. }) => {
-                assert!(!bytes.is_empty());
-                let sent = limit_bytes.min(bytes.len());
-                wire.extend(&bytes[..sent]);
-                sent
-            }
-            Some(Chunk::Payload {
-                request,
-                offset_bytes,
-                length_bytes,
-                ..
-            }) => {
-                let (offset, length) = (offset_bytes as usize, length_bytes as usize);
-                assert!(length > 0);
-                assert_eq!(offset + length, request.payload.len());
-                let sent = limit_bytes.min(length);
-                wire.extend(&request.payload[offset..offset + sent]);
-                sent
-            }
-        };
+        let left = left(&self.tx);
+        if left.is_empty() {
+            return false;
+        }
+        let sent = limit_bytes.min(left.len());
+        self.wire.extend(&left[..sent]);
         assert_eq!(self.tx.advance(sent), Ok(()));
         assert!(self.stream.starts_with(&self.wire), "the stream is torn");
         assert_eq!(self.tx.mid_message(), !self.at_boundary());
@@ -154,7 +165,7 @@ impl<'a> Sender<'a> {
         self.pushed = sent;
         self.pop();
         assert!(self.tx.is_idle() && self.tx.has_room() && !self.tx.mid_message());
-        assert!(self.tx.chunk(false).is_none());
+        assert!(self.tx.parts().next().is_none());
     }
 }
 
@@ -198,7 +209,7 @@ fn a_death_at_any_byte_loses_and_doubles_nothing() {
 }
 
 #[test]
-fn a_run_is_one_chunk_and_has_its_limit() {
+fn a_run_of_headers_is_one_part_and_has_its_limit() {
     let mut tx = Tx::new();
     for id in 0..RUN {
         assert!(tx.has_room());
@@ -207,10 +218,9 @@ fn a_run_is_one_chunk_and_has_its_limit() {
     assert!(!tx.has_room());
     let refused = tx.push(message(RUN, 0), header(RUN), 0).unwrap_err();
     assert_eq!(refused.id, RUN);
-    let Some(Chunk::Headers { bytes, more: false }) = tx.chunk(false) else {
-        panic!("a full run is one chunk of headers");
-    };
-    assert_eq!(bytes.len(), 32 * 28);
+    let mut parts = tx.parts();
+    assert!(matches!(parts.next(), Some(Part::Headers(bytes)) if bytes.len() == 32 * 28));
+    assert!(parts.next().is_none());
     assert_eq!(tx.advance(32 * 28), Ok(()));
     // Sent is not handed back: the run opens again with the last of them.
     for id in 0..RUN {
@@ -221,18 +231,42 @@ fn a_run_is_one_chunk_and_has_its_limit() {
 }
 
 #[test]
-fn payload_closes_the_run_until_it_was_handed_back() {
+fn a_run_holds_several_messages_with_payload() {
     let mut tx = Tx::new();
-    assert!(tx.push(message(0, 0), header(0), 0).is_ok());
-    assert!(tx.push(message(1, 4), header(1), 4).is_ok());
-    assert_eq!(tx.push(message(2, 0), header(2), 0).unwrap_err().id, 2);
-    assert_eq!(tx.advance(56), Ok(()));
-    assert_eq!(tx.advance(4), Ok(()));
-    assert!(!tx.has_room() && !tx.mid_message() && tx.chunk(false).is_none());
+    for (id, length) in [(0, 0), (1, 4), (2, 0), (3, 0), (4, 6)] {
+        let next = message(id, length);
+        assert!(tx.push(next, header(id), length as u32).is_ok());
+    }
+    let lengths: Vec<_> = tx
+        .parts()
+        .map(|part| match part {
+            Part::Headers(bytes) => bytes.len(),
+            Part::Payload { length_bytes, .. } => length_bytes as usize,
+        })
+        .collect();
+    assert_eq!(lengths, [2 * 28, 4, 3 * 28, 6]);
+    // The first two whole, and the third to the last byte of its header but one.
+    assert_eq!(tx.advance(2 * 28 + 4 + 27), Ok(()));
     assert_eq!(tx.pop_sent().unwrap().id, 0);
-    assert!(!tx.has_room());
     assert_eq!(tx.pop_sent().unwrap().id, 1);
-    assert!(tx.has_room() && tx.is_idle());
+    assert!(tx.pop_sent().is_none() && tx.mid_message() && tx.has_room());
+    assert_eq!(left(&tx).len(), 1 + 2 * 28 + 6);
+    assert_eq!(tx.advance(1 + 2 * 28 + 6), Ok(()));
+    assert_eq!(left(&tx), []);
+}
+
+#[test]
+fn a_payload_that_is_partly_sent_goes_on_where_it_stopped() {
+    let mut tx = Tx::new();
+    assert!(tx.push(message(0, 9), header(0), 9).is_ok());
+    assert_eq!(tx.advance(28), Ok(()));
+    assert!(tx.mid_message());
+    assert_eq!(left(&tx), pattern(0, 2, 9));
+    assert_eq!(tx.advance(3), Ok(()));
+    assert_eq!(left(&tx), pattern(0, 2, 9)[3..]);
+    assert!(tx.push(message(1, 0), header(1), 0).is_ok());
+    assert_eq!(left(&tx).len(), 6 + 28);
+    assert_eq!(tx.pop_unsent().unwrap().id, 0);
 }
 
 #[test]
@@ -242,55 +276,45 @@ fn a_message_joins_a_run_that_is_under_way() {
         assert!(tx.push(message(id, 0), header(id), 0).is_ok());
         assert_eq!(tx.advance(sent), Ok(()));
     }
-    let Some(Chunk::Headers { bytes, .. }) = tx.chunk(false) else {
-        panic!("the rest of the third header");
-    };
-    assert_eq!(bytes, &header(2)[5..]);
+    assert_eq!(left(&tx), &header(2)[5..]);
     assert_eq!(tx.pop_sent().unwrap().id, 0);
     assert_eq!(tx.pop_sent().unwrap().id, 1);
     assert!(tx.pop_sent().is_none());
 }
 
 #[test]
-fn more_is_said_as_long_as_something_follows() {
-    for more_follow in [false, true] {
-        let mut tx = Tx::new();
-        assert!(tx.push(message(0, 0), header(0), 0).is_ok());
-        match tx.chunk(more_follow) {
-            Some(Chunk::Headers { more, .. }) => assert_eq!(more, more_follow),
-            other => panic!("{other:?}"),
-        }
-        assert!(tx.push(message(1, 4), header(1), 4).is_ok());
-        match tx.chunk(more_follow) {
-            Some(Chunk::Headers { more, .. }) => assert!(more),
-            other => panic!("{other:?}"),
-        }
-        assert_eq!(tx.advance(56), Ok(()));
-        match tx.chunk(more_follow) {
-            Some(Chunk::Payload { more, .. }) => assert_eq!(more, more_follow),
-            other => panic!("{other:?}"),
-        }
-    }
-}
-
-#[test]
-fn more_than_a_chunk_is_an_overrun_and_counts_nothing() {
+fn more_than_a_run_is_an_overrun_and_counts_nothing() {
     let mut tx = Tx::new();
     assert_eq!(tx.advance(0), Ok(()));
     assert_eq!(tx.advance(1), Err(Overrun));
     assert!(tx.push(message(0, 4), header(0), 4).is_ok());
-    assert_eq!(tx.advance(29), Err(Overrun));
-    assert!(!tx.mid_message());
-    assert_eq!(tx.advance(27), Ok(()));
-    assert_eq!(tx.advance(2), Err(Overrun));
-    assert_eq!(tx.advance(1), Ok(()));
-    for sent in [5, usize::MAX, 1 << 32, (1 << 32) + 1] {
+    assert!(tx.push(message(1, 0), header(1), 0).is_ok());
+    for sent in [61, usize::MAX, 1 << 32, (1 << 32) + 1] {
         assert_eq!(tx.advance(sent), Err(Overrun));
+        assert!(!tx.mid_message() && tx.pop_sent().is_none());
+        assert_eq!(left(&tx).len(), 60);
     }
+    assert_eq!(tx.advance(31), Ok(()));
+    assert_eq!(tx.advance(30), Err(Overrun));
     assert!(tx.pop_sent().is_none() && tx.mid_message());
-    assert_eq!(tx.advance(4), Ok(()));
+    assert_eq!(tx.advance(29), Ok(()));
     assert_eq!(tx.advance(1), Err(Overrun));
     assert_eq!(tx.pop_sent().unwrap().id, 0);
+    assert_eq!(tx.pop_sent().unwrap().id, 1);
+}
+
+#[test]
+fn the_largest_payloads_are_counted_to_their_last_byte() {
+    let mut tx = Tx::new();
+    for id in 0..RUN {
+        assert!(tx.push(message(id, 0), header(id), u32::MAX).is_ok());
+    }
+    let total = RUN * (28 + u32::MAX as usize);
+    assert_eq!(tx.advance(total - 1), Ok(()));
+    assert!(tx.mid_message());
+    assert_eq!(tx.advance(2), Err(Overrun));
+    assert_eq!(tx.advance(1), Ok(()));
+    assert!(!tx.mid_message());
 }
 
 #[test]
@@ -301,7 +325,7 @@ fn a_machine_that_gives_requests_back_sends_nothing_more() {
     }
     assert_eq!(tx.advance(28 + 3), Ok(()));
     assert_eq!(tx.pop_unsent().unwrap().id, 1);
-    assert!(tx.chunk(false).is_none() && !tx.has_room() && !tx.is_idle());
+    assert!(tx.parts().next().is_none() && !tx.has_room() && !tx.is_idle());
     assert_eq!(tx.advance(0), Ok(()));
     assert_eq!(tx.advance(1), Err(Overrun));
     assert_eq!(tx.push(message(9, 0), header(9), 0).unwrap_err().id, 9);
@@ -322,7 +346,7 @@ fn nothing_unsent_leaves_the_machine_in_use() {
     assert!(tx.pop_unsent().is_none());
     assert!(tx.has_room());
     assert!(tx.push(message(1, 0), header(1), 0).is_ok());
-    assert!(matches!(tx.chunk(false), Some(Chunk::Headers { bytes, .. }) if bytes == header(1)));
+    assert_eq!(left(&tx), header(1));
 }
 
 /// Payload lengths: mostly none, as reads are headers only.
