@@ -74,7 +74,10 @@ module! {
 /// What the user chooses at load time; readable in sysfs.
 #[allow(non_upper_case_globals)]
 mod parameters {
-    use crate::rnbd::kapi::param::int_param;
+    use crate::rnbd::kapi::param::{
+        int_param,
+        word_param, //
+    };
 
     int_param!(
         nbds_max,
@@ -90,5 +93,10 @@ mod parameters {
         pre_defined_connections,
         1,
         "number of connections that devices made at load time are sized for (default: 1)"
+    );
+    word_param!(
+        splice,
+        c"tcp",
+        "sockets that take large writes by reference and not by copy: off, tcp (default: tcp)"
     );
 }

@@ -8,6 +8,7 @@
 
 mod numbering;
 mod size;
+mod splice;
 mod timeout;
 
 pub(crate) use self::numbering::{
@@ -19,6 +20,7 @@ pub(crate) use self::size::{
     ExportSize,
     SizeError, //
 };
+pub(crate) use self::splice::Splice;
 pub(crate) use self::timeout::{
     dead_connection_jiffies,
     timeout_jiffies, //

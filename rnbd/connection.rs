@@ -49,8 +49,12 @@ use self::{
     send::Sender, //
 };
 use super::{
+    config::Splice,
     control::netlink,
-    device::Device,
+    device::{
+        size::splicing,
+        Device, //
+    },
     kapi::{
         poll::{
             Events,
@@ -135,6 +139,8 @@ pub(crate) struct Connection {
     position: u32,
     session: Arc<Session>,
     socket: Arc<Socket>,
+    /// Large payload is spliced into the socket.
+    splices: bool,
     #[pin]
     state: SpinLock<State>,
     /// Set with `life` at or below [`Life::Closing`]; read without the lock.
@@ -174,6 +180,7 @@ impl Connection {
         position: u32,
         socket: Arc<Socket>,
     ) -> Result<Arc<Self>> {
+        let splices = splicing() == Splice::Tcp && socket.is_tcp();
         let sender = Sender::new()?;
         let receiver = Receiver::new()?;
         Arc::pin_init(
@@ -182,6 +189,7 @@ impl Connection {
                 position,
                 session,
                 socket,
+                splices,
                 state <- new_spinlock!(
                     State {
                         life: Life::Live,

@@ -9,7 +9,8 @@ use kernel::prelude::*;
 use super::{
     config::{
         Numbering,
-        ParameterError, //
+        ParameterError,
+        Splice, //
     },
     control::netlink,
     kapi::{
@@ -21,7 +22,8 @@ use super::{
 use crate::parameters::{
     max_part,
     nbds_max,
-    pre_defined_connections, //
+    pre_defined_connections,
+    splice, //
 };
 
 /// The module. The fields are dropped in this order, the reverse of that in which they are made.
@@ -69,6 +71,10 @@ fn check_parameters() -> Result<Numbering> {
         }
         EINVAL
     })?;
+    if Splice::parse(splice.get()).is_none() {
+        pr_err!("splice must be off or tcp\n");
+        return Err(EINVAL);
+    }
     // What the minor numbers really leave room for.
     max_part.set(numbering.max_part_readback());
     Ok(numbering)

@@ -133,7 +133,17 @@ impl Connection {
             // The peer sees the end of our stream and, if it is a proper one, closes its end.
             Life::Closing => self.socket.shutdown_send(),
             Life::Abandoned => self.socket.abort(),
-            _ => self.socket.shutdown_both(),
+            _ => self.cut(),
+        }
+    }
+
+    /// Ends both directions. A socket that still refers to pages of requests is made to forget them, as
+    /// they will soon hold something else.
+    fn cut(&self) {
+        if self.splices && !self.is_idle() {
+            self.socket.abort();
+        } else {
+            self.socket.shutdown_both();
         }
     }
 
@@ -185,7 +195,7 @@ impl Connection {
             }
             state.life = Life::Closed;
         }
-        self.socket.shutdown_both();
+        self.cut();
         self.session
             .slots
             .drain_sent(self.id(), |_| true, |request| self.session.hand_on(request));

@@ -9,7 +9,10 @@ use kernel::prelude::*;
 
 use super::{
     super::{
-        config::ExportSize,
+        config::{
+            ExportSize,
+            Splice, //
+        },
         kapi::{
             gendisk::Disk,
             limits::{
@@ -31,6 +34,7 @@ use super::{
     Control,
     Device, //
 };
+use crate::parameters::splice;
 
 /// How long a change of a device's limits waits for others who change them, and on a live device for the
 /// requests in flight.
@@ -39,12 +43,19 @@ const WAIT_MAX_JIFFIES: usize = 2 * HZ as usize;
 /// The limits of a device without a session, for a new disk.
 pub(crate) fn idle_limits() -> QueueLimits {
     let mut limits = QueueLimits::new();
-    write(&mut limits, &Limits::idle());
+    write(&mut limits, &Limits::idle(), Splice::Off);
     limits
 }
 
+/// What the user chose when the module was loaded.
+pub(crate) fn splicing() -> Splice {
+    Splice::parse(splice.get()).unwrap_or_default()
+}
+
 /// Hands limits to the block layer.
-fn write(queue: &mut QueueLimits, limits: &Limits) {
+///
+/// What is spliced is read when it leaves, and perhaps again: it must not change until then.
+fn write(queue: &mut QueueLimits, limits: &Limits, splicing: Splice) {
     queue.set_block_size(
         limits.logical_block_size_bytes,
         limits.physical_block_size_bytes,
@@ -56,6 +67,7 @@ fn write(queue: &mut QueueLimits, limits: &Limits) {
     queue.set_feature(Feature::WriteCache, limits.write_cache);
     queue.set_feature(Feature::Fua, limits.fua);
     queue.set_feature(Feature::Rotational, limits.rotational);
+    queue.set_feature(Feature::StableWrites, splicing != Splice::Off);
 }
 
 impl Device {
@@ -103,6 +115,7 @@ impl Device {
         write(
             &mut update,
             &Limits::for_export(settings.size, settings.server_flags),
+            splicing(),
         );
         match mode {
             Commit::Unfrozen => update.commit_unfrozen()?,
@@ -116,7 +129,7 @@ impl Device {
     /// is in flight any more, so there is nothing to freeze.
     pub(super) fn reset_limits(&self, disk: &Disk<Self>) {
         let result = disk.limits_update(WAIT_MAX_JIFFIES).and_then(|mut update| {
-            write(&mut update, &Limits::idle());
+            write(&mut update, &Limits::idle(), Splice::Off);
             update.commit_unfrozen()
         });
         // The limits are those that the device was made with, and nobody has a reason to hold the lock.

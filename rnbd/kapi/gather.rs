@@ -33,6 +33,7 @@ const SEGMENTS: usize = 128;
 #[expect(improper_ctypes, reason = "an empty lock_class_key without lockdep")]
 extern "C" {
     fn rnbd_bvec_set(bvec: *mut bindings::bio_vec, address: *const c_void, bytes: c_uint) -> bool;
+    fn rnbd_bvecs_can_be_spliced(bvec: *const bindings::bio_vec, count: usize) -> bool;
 }
 
 /// Room for the pieces of one transfer.
@@ -222,6 +223,13 @@ impl<'a> Source<'a> {
     pub(crate) fn push_bytes(&mut self, bytes: &'a [u8]) -> usize {
         // SAFETY: Borrowed as long as `'a`, and only read.
         unsafe { self.0.push_linear(bytes.as_ptr(), bytes.len()) }
+    }
+
+    /// Whether a socket may refer to the memory itself, beyond the send. Only pages of requests may be
+    /// there: bytes are overwritten.
+    pub(crate) fn can_be_spliced(&self) -> bool {
+        // SAFETY: By the type invariant of `Pieces`.
+        unsafe { rnbd_bvecs_can_be_spliced(self.0.table.0.as_ptr(), self.0.table.0.len()) }
     }
 
     /// Adds the payload of a write from `offset_bytes` on. Returns how much there was room for.

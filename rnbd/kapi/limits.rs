@@ -44,6 +44,8 @@ pub(crate) enum Feature {
     WriteCache = 1 << 0,
     /// A write can be made durable by a flag of its own.
     Fua = 1 << 1,
+    /// Pages do not change while they are written.
+    StableWrites = 1 << 5,
     /// Seeking costs time.
     Rotational = bindings::BLK_FEAT_ROTATIONAL,
 }

@@ -84,6 +84,15 @@ bool rnbd_bvec_set(struct bio_vec *bvec, const void *address, unsigned int bytes
 	return true;
 }
 
+/* Slab objects and pages without a count of their own must not be referred to by a socket buffer. */
+bool rnbd_bvecs_can_be_spliced(const struct bio_vec *bvec, size_t count)
+{
+	for (; count; bvec++, count--)
+		if (!sendpages_ok(bvec->bv_page, bvec->bv_len, bvec->bv_offset))
+			return false;
+	return true;
+}
+
 /* Whether anything but data is to be noticed: the end of the stream, or an error. */
 bool rnbd_socket_has_ended(const struct socket *sock)
 {

@@ -16,6 +16,7 @@ struct rnbd_socket_state {
 };
 
 bool rnbd_bvec_set(struct bio_vec *bvec, const void *address, unsigned int bytes);
+bool rnbd_bvecs_can_be_spliced(const struct bio_vec *bvec, size_t count);
 bool rnbd_socket_has_ended(const struct socket *sock);
 bool rnbd_socket_is_stream(const struct socket *sock);
 bool rnbd_socket_is_tcp(const struct socket *sock);

@@ -198,13 +198,37 @@ impl Socket {
         self.shutdown_both();
     }
 
+    /// Whether it is TCP, perhaps with TLS on top.
+    pub(crate) fn is_tcp(&self) -> bool {
+        // SAFETY: `Handle`'s type invariant.
+        unsafe { rnbd_socket_is_tcp(self.handle.raw()) }
+    }
+
     /// Sends what fits of `source` now. `more` says that more will follow at once.
     ///
     /// # Errors
     ///
     /// `EAGAIN` if nothing fits, otherwise what the socket says.
     pub(crate) fn send(&self, source: &Source<'_>, more: bool) -> Result<usize> {
-        let mut message = message(source.iter(), if more { bindings::MSG_MORE } else { 0 });
+        self.send_with(source, if more { bindings::MSG_MORE } else { 0 })
+    }
+
+    /// As [`Socket::send`], but the socket keeps references to the pages, which it reads when it needs
+    /// them, and not a copy; unless one of them cannot be referred to.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Socket::send`].
+    pub(crate) fn splice(&self, source: &Source<'_>, more: bool) -> Result<usize> {
+        if !source.can_be_spliced() {
+            return self.send(source, more);
+        }
+        let more = if more { bindings::MSG_MORE } else { 0 };
+        self.send_with(source, more | bindings::MSG_SPLICE_PAGES)
+    }
+
+    fn send_with(&self, source: &Source<'_>, flags: u32) -> Result<usize> {
+        let mut message = message(source.iter(), flags);
         let _scope = ReclaimScope::enter();
         // SAFETY: `Handle`'s type invariant; `source` outlives the call.
         count(unsafe { bindings::sock_sendmsg(self.handle.raw(), message.as_mut_ptr()) })
@@ -250,7 +274,7 @@ impl Socket {
         // put file descriptors into it, which the kernel has no use for.
         // SAFETY: `Handle`'s type invariant; both values live to the end of this function.
         unsafe {
-            if rnbd_socket_is_tcp(self.handle.raw()) {
+            if self.is_tcp() {
                 control.attach(&mut message);
             }
         }

@@ -12,7 +12,8 @@ use crate::rnbd::config::{
     ExportSize,
     Numbering,
     ParameterError,
-    SizeError, //
+    SizeError,
+    Splice, //
 };
 
 /// Both ends of each range of `max_part`, with the shift, the minors, the value read back and the
@@ -269,5 +270,14 @@ proptest! {
         prop_assert!(timeout_jiffies(short, hz) <= timeout_jiffies(long, hz));
         prop_assert!(timeout_jiffies(long, hz) < i32::MAX.unsigned_abs());
         prop_assert_eq!(timeout_jiffies(long, hz) == 0, long == 0);
+    }
+}
+
+#[test]
+fn splice_is_one_of_two_words() {
+    assert_eq!(Splice::parse(b"off"), Some(Splice::Off));
+    assert_eq!(Splice::parse(b"tcp"), Some(Splice::Tcp));
+    for refused in ["", "tcp\n", "TCP", "all", "on", "off ", "1"] {
+        assert_eq!(Splice::parse(refused.as_bytes()), None, "{refused:?}");
     }
 }
