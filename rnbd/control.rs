@@ -234,10 +234,18 @@ fn add_candidate(
     sockets: &mut KVec<Candidate>,
     candidate: Candidate,
 ) -> Result {
-    if sockets.iter().any(|other| other.is_same(&candidate)) {
-        refusal!(disk, "the same socket twice\n");
-        return Err(EINVAL);
+    if sockets
+        .iter()
+        .any(|other| other.identity() == candidate.identity())
+    {
+        return Err(same_twice(disk));
     }
     sockets.push(candidate, GFP_KERNEL)?;
     Ok(())
+}
+
+/// Says in the log that a socket was handed in twice, and returns the error.
+fn same_twice(disk: &Disk<Device>) -> Error {
+    refusal!(disk, "the same socket twice\n");
+    EINVAL
 }

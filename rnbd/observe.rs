@@ -141,6 +141,9 @@ impl Show<Device> for ShowBackend {
     }
 }
 
+/// Files in the device's debugfs directory.
+const FILES: usize = 5;
+
 /// Makes the device's debugfs directory.
 ///
 /// # Errors
@@ -148,7 +151,7 @@ impl Show<Device> for ShowBackend {
 /// debugfs is not there, or is full.
 pub(crate) fn directory(index: u32, observed: &Arc<Observed>) -> Result<Dir> {
     let name = CString::try_from_fmt(fmt!("nbd{index}"))?;
-    let mut dir = Dir::new(&name, Some(&registry::debugfs_root()?))?;
+    let mut dir = Dir::new(&name, Some(&registry::debugfs_root()?), FILES)?;
     dir.file::<Tasks, _>(c"tasks", observed.clone())?;
     dir.file::<SizeBytes, _>(c"size_bytes", observed.clone())?;
     dir.file::<Timeout, _>(c"timeout", observed.clone())?;

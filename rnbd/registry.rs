@@ -129,7 +129,7 @@ pub(crate) fn open(numbering: Numbering) -> Result<Registration> {
         )?,
         scans: OwnedQueue::new(fmt!("nbd-scan"), Flags::UNBOUND, 0)?,
         // An aid: the driver works without.
-        debugfs: Dir::new(c"nbd", None)
+        debugfs: Dir::new(c"nbd", None, 0)
             .and_then(|dir| Ok(Arc::new(dir, GFP_KERNEL)?))
             .ok(),
         reserves: None,

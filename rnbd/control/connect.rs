@@ -24,7 +24,10 @@ use super::{
             Held,
             Owner, //
         },
-        kapi::gendisk::Disk,
+        kapi::{
+            gendisk::Disk,
+            socket::Candidate, //
+        },
         proto::{
             ClientFlags,
             ServerFlags, //
@@ -35,9 +38,9 @@ use super::{
             Removal, //
         }, //
     },
-    add_candidate,
     candidate,
     index_refusal,
+    same_twice,
     ConnectRequest,
     SETTLE_JIFFIES, //
 };
@@ -179,19 +182,36 @@ fn settings(disk: &Disk<Device>, request: &ConnectRequest) -> Result<Settings> {
         let [.., b3, b2, b1, b0] = flags.to_be_bytes();
         settings.server_flags = ServerFlags::from_bits(u32::from_be_bytes([b3, b2, b1, b0]));
     }
-    for fd in request.sockets.as_ref().map_err(|error| *error)? {
-        let fd = i32::try_from(*fd).map_err(|_| {
-            refusal!(disk, "connect: {} is no file descriptor\n", fd);
-            EINVAL
-        })?;
-        add_candidate(disk, &mut settings.sockets, candidate(disk, fd)?)?;
-    }
+    settings.sockets = candidates(disk, request.sockets.as_ref().map_err(|error| *error)?)?;
     if let Some(backend) = &request.backend {
         let mut copy = KVec::with_capacity(backend.len(), GFP_KERNEL)?;
         copy.extend_from_slice(backend, GFP_KERNEL)?;
         settings.backend = Some(Arc::new(copy, GFP_KERNEL)?);
     }
     Ok(settings)
+}
+
+/// Takes the sockets, each of which may only be there once.
+fn candidates(disk: &Disk<Device>, fds: &KVec<u32>) -> Result<KVec<Candidate>> {
+    let mut sockets = KVec::with_capacity(fds.len(), GFP_KERNEL)?;
+    let mut identities = KVec::with_capacity(fds.len(), GFP_KERNEL)?;
+    for fd in fds {
+        let fd = i32::try_from(*fd).map_err(|_| {
+            refusal!(disk, "connect: {} is no file descriptor\n", fd);
+            EINVAL
+        })?;
+        let socket = candidate(disk, fd)?;
+        identities.push(socket.identity(), GFP_KERNEL)?;
+        sockets.push(socket, GFP_KERNEL)?;
+    }
+    identities.sort_unstable();
+    if identities
+        .windows(2)
+        .any(|pair| matches!(pair, [one, other] if one == other))
+    {
+        return Err(same_twice(disk));
+    }
+    Ok(sockets)
 }
 
 /// Sets what happens to the device at the end of its session. DISCONNECT_ON_CLOSE is only taken back

@@ -63,13 +63,15 @@ unsafe impl Send for Dir {}
 unsafe impl Sync for Dir {}
 
 impl Dir {
-    /// Creates the directory `name` in `parent`, or at the root of debugfs.
+    /// Creates the directory `name` in `parent`, or at the root of debugfs, with room for so many
+    /// `files`; more make it allocate again.
     ///
     /// # Errors
     ///
     /// `EEXIST` if the name is taken, `ENODEV` if the kernel has no debugfs, `EPERM` if it is
     /// locked, `ENOMEM`. debugfs is an aid: callers may go on without the directory.
-    pub(crate) fn new(name: &CStr, parent: Option<&Arc<Dir>>) -> Result<Self> {
+    pub(crate) fn new(name: &CStr, parent: Option<&Arc<Dir>>, files: usize) -> Result<Self> {
+        let held = KVec::with_capacity(files, GFP_KERNEL)?;
         let parent_dentry = parent.map_or(ptr::null_mut(), |parent| parent.dentry);
         // SAFETY: The name is copied; the parent is null or, by the type invariant, a directory.
         let dentry = from_err_ptr(unsafe {
@@ -79,7 +81,7 @@ impl Dir {
         // INVARIANT: Just created, without any file.
         Ok(Self {
             dentry,
-            held: KVec::new(),
+            held,
             _parent: parent.cloned(),
         })
     }

@@ -126,9 +126,9 @@ impl Candidate {
         Ok(Self(handle))
     }
 
-    /// Whether both are the same socket.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
-        self.0 .0 == other.0 .0
+    /// A number that it shares with nothing but the same socket.
+    pub(crate) fn identity(&self) -> usize {
+        self.0.raw().addr()
     }
 
     /// Ends both directions before it was ever used.

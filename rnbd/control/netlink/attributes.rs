@@ -70,7 +70,7 @@ pub(super) fn sockets(
     request: &Request<'_>,
     subject: Option<u32>,
 ) -> Result<KVec<u32>> {
-    let mut fds = KVec::new();
+    let mut fds = KVec::with_capacity(list.nested().count(), GFP_KERNEL)?;
 
     for item in list.nested() {
         if item.ty() != SOCK_ITEM {
