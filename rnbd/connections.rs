@@ -348,6 +348,7 @@ impl Connections {
         for connection in (0..self.places.len()).filter_map(|position| self.at(position)) {
             connection.retire();
         }
+        self.session.fail_sent();
         for cursor in self.cursors.iter() {
             let open = cursor.open.lock().take();
             drop(open);

@@ -143,6 +143,9 @@ impl Queue {
 /// that a connect allocates nothing for them.
 pub(crate) struct Slots {
     slots: PinnedSlice<SpinLock<Slot>>,
+    /// For each slot, the connection that it was last enqueued on. Written under that connection's
+    /// lock, so that who has declared the connection dead under it finds all its slots.
+    owners: KVVec<Atomic<ConnectionId>>,
     depth: u32,
     /// The last number given to a connection.
     connections: Atomic<ConnectionId>,
@@ -156,8 +159,13 @@ impl Slots {
     /// `ENOMEM`.
     pub(crate) fn new(hctxs: u32, depth: u32) -> Result<Self> {
         let count = usize::try_from(hctxs.checked_mul(depth).ok_or(ENOMEM)?)?;
+        let mut owners = KVVec::with_capacity(count, GFP_KERNEL)?;
+        for _ in 0..count {
+            owners.push(Atomic::new(0), GFP_KERNEL)?;
+        }
         Ok(Self {
             slots: PinnedSlice::new(count, Self::new_slot)?,
+            owners,
             depth,
             connections: Atomic::new(0),
         })
@@ -187,17 +195,22 @@ impl Slots {
         )
     }
 
-    fn get(&self, tag: Tag) -> Option<&SpinLock<Slot>> {
+    fn position(&self, tag: Tag) -> Option<usize> {
         if u32::from(tag.tag) >= self.depth {
             return None;
         }
         let index = u32::from(tag.hctx)
             .checked_mul(self.depth)?
             .checked_add(u32::from(tag.tag))?;
-        self.slots.get(usize::try_from(index).ok()?)
+        usize::try_from(index).ok()
     }
 
-    /// Starts a request and puts it at the end of a connection's queue.
+    fn get(&self, tag: Tag) -> Option<&SpinLock<Slot>> {
+        self.slots.get(self.position(tag)?)
+    }
+
+    /// Starts a request and puts it at the end of a connection's queue, under the lock of that
+    /// connection.
     ///
     /// # Errors
     ///
@@ -209,9 +222,14 @@ impl Slots {
         request: Idle<Device>,
     ) -> Result<(), Idle<Device>> {
         let tag = request.tag();
-        let Some(slot) = self.get(tag) else {
+        let place = self.position(tag);
+        let (Some(slot), Some(owner)) = (
+            place.and_then(|place| self.slots.get(place)),
+            place.and_then(|place| self.owners.get(place)),
+        ) else {
             return Err(request);
         };
+        owner.store(connection, Relaxed);
         {
             let mut slot = slot.lock();
             let request = request.start();

@@ -307,6 +307,14 @@ impl Session {
         liveness.mode == Mode::Active
     }
 
+    /// Fails the requests that wait for a reply, whatever the connection. Nobody sends any more.
+    pub(crate) fn fail_sent(&self) {
+        self.slots
+            .drain_sent_until(self.slots.newest_connection(), |request| {
+                request.complete(Status::IoError);
+            });
+    }
+
     fn fail_parked(&self) {
         self.unpark(|request| request.fail(Status::IoError));
     }

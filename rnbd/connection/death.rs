@@ -114,8 +114,11 @@ impl Connection {
         if let Some(sender) = sender {
             self.drain(sender);
         }
-        let kept = self.drain_answerless();
-        self.close_if_done(kept);
+        // At the end of the session whoever ends it does so for all connections at once.
+        if death != Death::Ended {
+            let kept = self.drain_answerless();
+            self.close_if_done(kept);
+        }
         self.session.changed.wake_all();
     }
 

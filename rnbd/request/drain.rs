@@ -6,6 +6,8 @@
 
 #![forbid(unsafe_code)]
 
+use kernel::sync::atomic::Relaxed;
+
 use super::{
     super::{
         device::Device,
@@ -38,7 +40,10 @@ impl Slots {
         sink: impl FnMut(Started<Device>),
     ) -> usize {
         let mut kept: usize = 0;
+        // Not every slot is locked: a session with many connections may end with all of them.
+        let may_wait = |owner: ConnectionId| owner == connection;
         self.drain(
+            may_wait,
             |slot| {
                 if slot.connection != connection {
                     return false;
@@ -64,15 +69,25 @@ impl Slots {
         let is_older =
             |connection: ConnectionId| newest.wrapping_sub(connection) < ConnectionId::MAX / 2;
         self.drain(
+            is_older,
             |slot| matches!(slot.place, Place::Sent(_)) && is_older(slot.connection),
             sink,
         );
     }
 
-    /// Empties the slots which `wanted` names among those that wait for a reply. `sink` is called
-    /// without a lock.
-    fn drain(&self, mut wanted: impl FnMut(&Slot) -> bool, mut sink: impl FnMut(Started<Device>)) {
-        for slot in self.slots.iter() {
+    /// Empties the slots which `wanted` names among those that wait for a reply and were last enqueued
+    /// on a connection that `owned` names. `sink` is called without a lock.
+    fn drain(
+        &self,
+        owned: impl Fn(ConnectionId) -> bool,
+        mut wanted: impl FnMut(&Slot) -> bool,
+        mut sink: impl FnMut(Started<Device>),
+    ) {
+        // By its full name, as initialisers have a `zip` too.
+        for (slot, owner) in Iterator::zip(self.slots.iter(), self.owners.iter()) {
+            if !owned(owner.load(Relaxed)) {
+                continue;
+            }
             let taken = {
                 let mut slot = slot.lock();
                 if !wanted(&slot) {
