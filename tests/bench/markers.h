@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What a guest tells the instruction counter, as displacements of a no-operation. */
+#ifndef MARKERS_H
+#define MARKERS_H
+
+#define START_MARKER 0x4e424401
+#define STOP_MARKER 0x4e424402
+
+#endif
