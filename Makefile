@@ -28,7 +28,8 @@ unsigned = $(if $(strip $(has_key)),,CONFIG_MODULE_SIG_ALL=)
 # What only a tree with Rust metadata has.
 rust_metadata := $(KDIR)/rust/libkernel.rmeta
 
-.PHONY: modules install uninstall setup build fmt fmt-check clippy check-host check-architecture check \
+.PHONY: modules install uninstall setup build fmt fmt-check clippy check-host check-architecture \
+	check check-all \
 	demo docs rust-analyzer shell clean help
 .DEFAULT_GOAL := modules
 
@@ -79,6 +80,9 @@ check-architecture:
 check:
 	@scripts/check --driver $(DRIVER) --kernel $(KERNEL) -- $(TESTS)
 
+check-all:
+	@scripts/check --driver $(DRIVER) --kernel all
+
 demo:
 	@scripts/demo
 
@@ -109,7 +113,8 @@ help:
 	@echo "make install       that module into the kernel's updates/ (MODNAME=nbd: in place of nbd.ko)"
 	@echo "make uninstall     back to the kernel's own driver (with the same MODNAME)"
 	@echo "make demo          set up what is needed, boot a guest, show the driver at work"
-	@echo "make check         every check; TESTS=\"name ...\" DRIVER=rnbd|c KERNEL=stock|debug narrow it"
+	@echo "make check         every check; TESTS=\"name ...\" DRIVER=rnbd|c KERNEL=stock|debug|kcsan|ci narrow it"
+	@echo "make check-all     everything on the stock and the debug kernel, and for longer"
 	@echo "make bench         I/O compared with the kernel's own driver; bench-quick: the short form"
 	@echo "make bench-connect sessions compared: connect, disconnect, many devices, loading"
 	@echo "make setup         bring the cache up to date (Debian root, kernel, Rust tree)"
