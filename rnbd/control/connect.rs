@@ -6,6 +6,7 @@
 
 use kernel::{
     prelude::*,
+    rbtree::RBTree,
     sync::{
         aref::ARef,
         Arc, //
@@ -194,22 +195,20 @@ fn settings(disk: &Disk<Device>, request: &ConnectRequest) -> Result<Settings> {
 /// Takes the sockets, each of which may only be there once.
 fn candidates(disk: &Disk<Device>, fds: &KVec<u32>) -> Result<KVec<Candidate>> {
     let mut sockets = KVec::with_capacity(fds.len(), GFP_KERNEL)?;
-    let mut identities = KVec::with_capacity(fds.len(), GFP_KERNEL)?;
+    let mut seen = RBTree::new();
     for fd in fds {
         let fd = i32::try_from(*fd).map_err(|_| {
             refusal!(disk, "connect: {} is no file descriptor\n", fd);
             EINVAL
         })?;
         let socket = candidate(disk, fd)?;
-        identities.push(socket.identity(), GFP_KERNEL)?;
+        if seen
+            .try_create_and_insert(socket.identity(), (), GFP_KERNEL)?
+            .is_some()
+        {
+            return Err(same_twice(disk));
+        }
         sockets.push(socket, GFP_KERNEL)?;
-    }
-    identities.sort_unstable();
-    if identities
-        .windows(2)
-        .any(|pair| matches!(pair, [one, other] if one == other))
-    {
-        return Err(same_twice(disk));
     }
     Ok(sockets)
 }
