@@ -141,6 +141,8 @@ pub(crate) struct Connection {
     socket: Arc<Socket>,
     /// Large payload is spliced into the socket.
     splices: bool,
+    /// Some has been.
+    has_spliced: Atomic<bool>,
     #[pin]
     state: SpinLock<State>,
     /// Set with `life` at or below [`Life::Closing`]; read without the lock.
@@ -190,6 +192,7 @@ impl Connection {
                 session,
                 socket,
                 splices,
+                has_spliced: Atomic::new(false),
                 state <- new_spinlock!(
                     State {
                         life: Life::Live,

@@ -10,7 +10,10 @@
 use kernel::{
     prelude::*,
     sync::{
-        atomic::Release,
+        atomic::{
+            Full,
+            Relaxed, //
+        },
         Arc, //
     }, //
 };
@@ -93,7 +96,7 @@ impl Connection {
                 return self.kill_again(life);
             }
             state.life = life;
-            self.dead.store(true, Release);
+            self.dead.xchg(true, Full);
             let tell = self.session.connection_down();
             // Work is queued under this lock, so that it is there before the connection can retire.
             if tell {
@@ -140,10 +143,10 @@ impl Connection {
         }
     }
 
-    /// Ends both directions. A socket that still refers to pages of requests is made to forget them, as
-    /// they will soon hold something else.
+    /// Ends both directions. A socket that may still refer to pages of requests is made to forget them,
+    /// as they will soon hold something else.
     fn cut(&self) {
-        if self.splices && !self.is_idle() {
+        if self.has_spliced.load(Relaxed) && !self.is_idle() {
             self.socket.abort();
         } else {
             self.socket.shutdown_both();

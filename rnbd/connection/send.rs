@@ -240,6 +240,7 @@ impl Connection {
         let result = match source.is_empty() {
             true if is_whole => return Sent::Progress,
             true => Err(EINVAL),
+            false if is_spliced && !self.mark_spliced() => return Sent::Progress,
             false if is_spliced => self.socket.splice(&source, more),
             false => self.socket.send(&source, more),
         };
@@ -254,6 +255,16 @@ impl Connection {
             Err(error) if error == ENOMEM || error == ENOBUFS => Sent::NoMemory,
             Err(error) => Sent::Broken(Death::Broken(error)),
         }
+    }
+
+    /// Notes that the socket will refer to pages. Returns false if the connection has died: who kills it
+    /// marks that first and looks for this afterwards, and so aborts the socket unless this is false.
+    fn mark_spliced(&self) -> bool {
+        if self.has_spliced.load(Relaxed) {
+            return true;
+        }
+        self.has_spliced.xchg(true, Full);
+        !self.dead.load(Relaxed)
     }
 
     /// Lets the replies to what was sent come in.

@@ -19,16 +19,16 @@ def _define(line):
 
 
 class ProbeEvent:
-    """Records fields at the entry of a function, in a buffer of its own.
+    """Records fields at the entry of a function, or at its return, in a buffer of its own.
 
     A field is an expression over the function's arguments, as the kernel's type information
-    names them, with its type: sk="sk->sk_allocation:x32".
+    names them, with its type: sk="sk->sk_allocation:x32"; at the return it may be $retval.
     """
 
-    def __init__(self, function, **fields):
+    def __init__(self, function, at_return=False, **fields):
         self.event = f"{GROUP}/{function}"
         words = " ".join(f"{name}={expression}" for name, expression in fields.items())
-        _define(f"f:{self.event} {function} {words}")
+        _define(f"f:{self.event} {function}{'%return' if at_return else ''} {words}")
         self.instance = TRACING / "instances" / f"{GROUP}-{function}"
         self.instance.mkdir()
         self.control = self.instance / "events" / self.event
