@@ -29,7 +29,7 @@ unsigned = $(if $(strip $(has_key)),,CONFIG_MODULE_SIG_ALL=)
 rust_metadata := $(KDIR)/rust/libkernel.rmeta
 
 .PHONY: modules install uninstall setup build fmt fmt-check clippy check-host check-architecture \
-	check check-all \
+	check check-all check-install deb \
 	demo docs rust-analyzer shell clean help
 .DEFAULT_GOAL := modules
 
@@ -83,6 +83,12 @@ check:
 check-all:
 	@scripts/check --driver $(DRIVER) --kernel all
 
+deb:
+	@scripts/make-deb
+
+check-install:
+	@scripts/check-install
+
 demo:
 	@scripts/demo
 
@@ -117,6 +123,8 @@ help:
 	@echo "make check-all     everything on the stock and the debug kernel, and for longer"
 	@echo "make bench         I/O compared with the kernel's own driver; bench-quick: the short form"
 	@echo "make bench-connect sessions compared: connect, disconnect, many devices, loading"
+	@echo "make deb           the Debian package rnbd-dkms, in build/"
+	@echo "make check-install that package with the real dpkg and DKMS; takes minutes"
 	@echo "make setup         bring the cache up to date (Debian root, kernel, Rust tree)"
 	@echo "make build         rnbd.ko and nbd.ko for the cached kernel"
 	@echo "make fmt           format the Rust sources; fmt-check only looks"
