@@ -26,5 +26,6 @@ pub(crate) mod reserve_anchor;
 pub(crate) mod socket;
 pub(crate) mod sysfs;
 pub(crate) mod time;
+pub(crate) mod trace;
 pub(crate) mod wait;
 pub(crate) mod workqueue;

@@ -29,10 +29,12 @@ use super::{
                 Status,
                 Tag, //
             },
-            socket::Received, //
+            socket::Received,
+            trace, //
         },
         proto::{
             Command,
+            Cookie,
             Reply, //
         },
         request::{
@@ -65,7 +67,7 @@ const DISCARD_BYTES: usize = 512;
 
 /// A read whose payload is arriving.
 struct Incoming {
-    tag: Tag,
+    cookie: Cookie,
     request: Started<Device>,
 }
 
@@ -132,7 +134,8 @@ impl Connection {
         match rx.step() {
             Ok(Step::Reply(reply)) => return self.settle(receiver, reply),
             Ok(Step::Received(incoming)) => {
-                self.session.slots.release(incoming.tag);
+                self.session.slots.release(tag(incoming.cookie));
+                trace::payload_received(&incoming.request, incoming.cookie.to_u64());
                 self.keep_over(receiver, incoming.request, Status::Ok);
             }
             Ok(Step::Buffered) => self.copy_buffered(rx, table),
@@ -150,7 +153,7 @@ impl Connection {
 
     fn abandon(&self, rx: &mut Rx<Incoming>) {
         if let Some(incoming) = rx.take() {
-            self.session.slots.release(incoming.tag);
+            self.session.slots.release(tag(incoming.cookie));
             self.session.hand_on(incoming.request);
         }
     }
@@ -259,11 +262,13 @@ impl Connection {
                 return Next::Again;
             }
         };
+        trace::header_received(&request, reply.cookie.to_u64());
         if has_payload(&request) {
             self.expect_payload(&mut receiver.rx, reply, request);
         } else {
             receiver.rx.finish_reply();
             let status = self.verdict(&request, reply.error);
+            trace::payload_received(&request, reply.cookie.to_u64());
             self.keep_over(receiver, request, status);
         }
         Next::Again
@@ -275,14 +280,11 @@ impl Connection {
         reply: Reply,
         request: Started<Device>,
     ) {
-        let tag = Tag {
-            hctx: reply.cookie.hctx,
-            tag: reply.cookie.tag,
-        };
         let length_bytes = request.length_bytes();
-        if let Err(incoming) = rx.expect_payload(Incoming { tag, request }, length_bytes) {
+        let cookie = reply.cookie;
+        if let Err(incoming) = rx.expect_payload(Incoming { cookie, request }, length_bytes) {
             // Only without a pending reply, and one is pending.
-            self.session.slots.release(incoming.tag);
+            self.session.slots.release(tag(incoming.cookie));
             self.session.hand_on(incoming.request);
         }
     }
@@ -334,5 +336,13 @@ fn describe(mismatch: Mismatch) -> &'static str {
         Mismatch::NotInFlight => "a reply to nothing in flight",
         Mismatch::WrongConnection => "a reply to a request of another connection",
         Mismatch::TooEarly => "a reply to a request not sent yet",
+    }
+}
+
+/// The slot that a cookie names.
+fn tag(cookie: Cookie) -> Tag {
+    Tag {
+        hctx: cookie.hctx,
+        tag: cookie.tag,
     }
 }

@@ -21,9 +21,12 @@ use kernel::{
 
 use super::{
     super::{
-        kapi::gather::{
-            Source,
-            Table, //
+        kapi::{
+            gather::{
+                Source,
+                Table, //
+            },
+            trace, //
         },
         proto::{
             Command,
@@ -208,11 +211,12 @@ impl Connection {
                 return;
             };
             let payload_bytes = outgoing.payload_bytes();
-            let Some(header) = outgoing.header() else {
+            let Some(mut header) = outgoing.header() else {
                 // Dispatch lets no such operation through; dropping the request fails it.
                 self.session.slots.release(outgoing.tag);
                 continue;
             };
+            trace::send_request(&mut header, self.session.index, &outgoing.request);
             if tx
                 .push(Item::Request(outgoing), header, payload_bytes)
                 .is_err()
@@ -271,7 +275,10 @@ impl Connection {
     fn hand_over_sent(&self, tx: &mut Tx<Item>) {
         while let Some(item) = tx.pop_sent() {
             match item {
-                Item::Request(outgoing) => self.session.slots.sent(outgoing),
+                Item::Request(outgoing) => {
+                    trace::sent(&outgoing.request, outgoing.cookie.to_u64());
+                    self.session.slots.sent(outgoing);
+                }
                 Item::Goodbye => {
                     self.state.lock().goodbye = Goodbye::Sent;
                     self.session.changed.wake_all();
