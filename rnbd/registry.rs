@@ -64,6 +64,11 @@ pub(crate) const MAJOR: u32 = 43;
 /// Requests that a hardware queue can have in flight, as in the C driver.
 const QUEUE_DEPTH: u32 = 128;
 
+/// How many devices are removed at the same time. Each takes a thread, which mostly waits for grace
+/// periods. The queue is per CPU, so that of those which do not wait only one runs: they all need the same
+/// locks of the driver core.
+const REMOVALS_AT_ONCE: u16 = 256;
+
 /// How many devices are listed before others get their turn.
 const STATUS_AT_ONCE: usize = 64;
 
@@ -124,7 +129,7 @@ pub(crate) fn open(numbering: Numbering) -> Result<Registration> {
         numbering,
         queues: Arc::new(queues, GFP_KERNEL)?,
         removals: Arc::new(
-            OwnedQueue::new(fmt!("nbd-del"), Flags::UNBOUND, 0)?,
+            OwnedQueue::new(fmt!("nbd-del"), Flags::PER_CPU, REMOVALS_AT_ONCE)?,
             GFP_KERNEL,
         )?,
         scans: OwnedQueue::new(fmt!("nbd-scan"), Flags::UNBOUND, 0)?,

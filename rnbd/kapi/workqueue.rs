@@ -27,11 +27,14 @@ use kernel::{
     }, //
 };
 
-/// Properties of a queue, combined by `|`. A queue that is not [`Flags::UNBOUND`] is per CPU.
+/// Properties of a queue, combined by `|`. Each queue is one of [`Flags::PER_CPU`] and
+/// [`Flags::UNBOUND`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Flags(u32);
 
 impl Flags {
+    /// Items run on the CPU that queues them, one at a time but for those that sleep.
+    pub(crate) const PER_CPU: Self = Self(bindings::wq_flags_WQ_PERCPU);
     /// Items may run on any CPU.
     pub(crate) const UNBOUND: Self = Self(bindings::wq_flags_WQ_UNBOUND);
     /// One worker always exists, so items run even when no memory can be had: for anything that
@@ -39,15 +42,6 @@ impl Flags {
     pub(crate) const MEM_RECLAIM: Self = Self(bindings::wq_flags_WQ_MEM_RECLAIM);
     /// Workers have a high priority.
     pub(crate) const HIGHPRI: Self = Self(bindings::wq_flags_WQ_HIGHPRI);
-
-    /// Returns the bits that C expects, where one of per CPU and unbound has to be named.
-    fn bits(self) -> u32 {
-        if self.0 & Self::UNBOUND.0 == 0 {
-            self.0 | bindings::wq_flags_WQ_PERCPU
-        } else {
-            self.0
-        }
-    }
 }
 
 impl BitOr for Flags {
@@ -90,7 +84,7 @@ impl OwnedQueue {
         let queue = unsafe {
             bindings::alloc_workqueue_noprof(
                 c"%s".as_char_ptr(),
-                flags.bits(),
+                flags.0,
                 c_int::from(max_active),
                 name.as_char_ptr(),
             )
