@@ -52,8 +52,8 @@ not-in-use:
 no-rust-metadata:
 	@echo "rnbd: $(rust_metadata) does not exist:" >&2
 	@echo "rnbd: these kernel headers carry no Rust metadata (Debian's never do)." >&2
-	@echo "rnbd: 'make build' makes a tree that does and builds the module in it," >&2
-	@echo "rnbd: or name one yourself: make KDIR=..." >&2
+	@echo 'rnbd: make KDIR=$$(scripts/prepare-rust-headers) makes what they lack;' >&2
+	@echo "rnbd: 'make build' builds for the kernel of the tests instead" >&2
 	@exit 1
 
 setup:
