@@ -16,6 +16,7 @@
 //! | `Queued` | `Sending` | the sender, which holds the request from here on |
 //! | `Sending` | `Sent` | the sender, when the last byte is in the socket |
 //! | `Sent` | `Receiving` | the receiver, which holds a read from here on |
+//! | `Receiving` | `Sent` | the receiver, when fault injection loses the reply |
 //! | `Sent` | `Empty` | the receiver, or who drains a dead connection |
 //! | `Queued`, `Sending`, `Receiving` | `Empty` | who drains a dead connection: the holder itself |
 //! | `Parked` | `Empty` | reconnect, clock, disconnect |
@@ -282,6 +283,14 @@ impl Slots {
         // The tag came out of this table.
         if let Some(slot) = self.get(outgoing.tag) {
             slot.lock().place = Place::Sent(outgoing.request);
+        }
+    }
+
+    /// Gives a request back whose reply is to count as lost: it waits for one again.
+    pub(crate) fn unclaim(&self, tag: Tag, request: Started<Device>) {
+        // The tag came out of this table.
+        if let Some(slot) = self.get(tag) {
+            slot.lock().place = Place::Sent(request);
         }
     }
 

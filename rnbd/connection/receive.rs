@@ -133,6 +133,9 @@ impl Connection {
         let Receiver { rx, table, .. } = receiver;
         match rx.step() {
             Ok(Step::Reply(reply)) => return self.settle(receiver, reply),
+            Ok(Step::Received(incoming)) if incoming.request.is_end_lost() => {
+                self.lose_reply(incoming.cookie, incoming.request);
+            }
             Ok(Step::Received(incoming)) => {
                 self.session.slots.release(tag(incoming.cookie));
                 trace::payload_received(&incoming.request, incoming.cookie.to_u64());
@@ -250,10 +253,15 @@ impl Connection {
                 && command(request.operation()).is_some_and(Command::receives_payload)
                 && request.length_bytes() > 0
         };
+        let mut is_lost = false;
         let claim = self
             .session
             .slots
-            .claim(self.id(), reply.cookie, has_payload);
+            .claim(self.id(), reply.cookie, |request| {
+                let has_payload = has_payload(request);
+                is_lost = !has_payload && request.is_end_lost();
+                has_payload || is_lost
+            });
         let request = match claim {
             Claim::Taken(request) => request,
             Claim::StillSending => return self.wait_for_sent(reply),
@@ -265,6 +273,9 @@ impl Connection {
         trace::header_received(&request, reply.cookie.to_u64());
         if has_payload(&request) {
             self.expect_payload(&mut receiver.rx, reply, request);
+        } else if is_lost {
+            receiver.rx.finish_reply();
+            self.lose_reply(reply.cookie, request);
         } else {
             receiver.rx.finish_reply();
             let status = self.verdict(&request, reply.error);
@@ -286,6 +297,18 @@ impl Connection {
             // Only without a pending reply, and one is pending.
             self.session.slots.release(tag(incoming.cookie));
             self.session.hand_on(incoming.request);
+        }
+    }
+
+    /// Fault injection: the request goes on waiting, as if no reply had come.
+    fn lose_reply(&self, cookie: Cookie, request: Started<Device>) {
+        let (tag, id) = (tag(cookie), request.id());
+        self.session.slots.unclaim(tag, request);
+        // Who drains the dead connection has not seen it while it was held.
+        if self.dead.load(Relaxed) {
+            if let Some(request) = self.session.slots.take_sent(tag, id, self.id()) {
+                self.session.hand_on(request);
+            }
         }
     }
 

@@ -231,3 +231,26 @@ impl<T: Driver> Shells<T> {
         0
     }
 }
+
+/// `blk_should_fake_timeout()`, an inline function without a helper: whether fault injection wants
+/// the end of this request to be lost.
+///
+/// # Safety
+///
+/// `rq` must be a live request.
+#[cfg_attr(not(CONFIG_FAIL_IO_TIMEOUT), expect(unused_variables))]
+pub(super) unsafe fn is_end_lost(rq: *mut bindings::request) -> bool {
+    #[cfg(CONFIG_FAIL_IO_TIMEOUT)]
+    {
+        // SAFETY: By contract live, and so is its queue, whose flags others change meanwhile.
+        let (queue, flags) = unsafe {
+            let queue = (*rq).q;
+            (queue, (&raw const (*queue).queue_flags).read_volatile())
+        };
+        if flags & (1 << bindings::QUEUE_FLAG_FAIL_IO) != 0 {
+            // SAFETY: As above.
+            return unsafe { bindings::__blk_should_fake_timeout(queue) };
+        }
+    }
+    false
+}

@@ -32,7 +32,10 @@ use kernel::{
 };
 
 use super::{
-    mq::Driver,
+    mq::{
+        is_end_lost,
+        Driver, //
+    },
     time::is_past, //
 };
 
@@ -326,6 +329,13 @@ impl<T: Driver> Started<T> {
     /// Whether zeroes must stay allocated (`REQ_NOUNMAP`).
     pub(crate) fn is_no_unmap(&self) -> bool {
         self.0.cmd_flags() & (1 << bindings::req_flag_bits___REQ_NOUNMAP) != 0
+    }
+
+    /// Whether fault injection (`io-timeout-fail` of the disk) wants this end to be lost, so that
+    /// the request times out. Each call draws anew.
+    pub(crate) fn is_end_lost(&self) -> bool {
+        // SAFETY: `Owned`'s type invariant.
+        unsafe { is_end_lost(self.raw()) }
     }
 
     /// Ends the request: `status` goes to whoever submitted it.
