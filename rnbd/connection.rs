@@ -182,7 +182,7 @@ impl Connection {
         position: u32,
         socket: Arc<Socket>,
     ) -> Result<Arc<Self>> {
-        let splices = splicing() == Splice::Tcp && socket.is_tcp();
+        let splices = splicing() == Splice::Tcp && socket.is_bare_tcp();
         let sender = Sender::new()?;
         let receiver = Receiver::new()?;
         Arc::pin_init(

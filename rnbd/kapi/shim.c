@@ -25,6 +25,12 @@ bool rnbd_socket_is_tcp(const struct socket *sock)
 	return sk_is_tcp(sock->sk);
 }
 
+/* TLS on top keeps pages of its own account, which an abort of TCP does not make it forget. */
+bool rnbd_socket_is_bare_tcp(const struct socket *sock)
+{
+	return sk_is_tcp(sock->sk) && !inet_csk_has_ulp(sock->sk);
+}
+
 bool rnbd_socket_has_shutdown(const struct socket *sock)
 {
 	return sock->ops->shutdown != sock_no_shutdown;

@@ -20,6 +20,7 @@ bool rnbd_bvecs_can_be_spliced(const struct bio_vec *bvec, size_t count);
 bool rnbd_socket_has_ended(const struct socket *sock);
 bool rnbd_socket_is_stream(const struct socket *sock);
 bool rnbd_socket_is_tcp(const struct socket *sock);
+bool rnbd_socket_is_bare_tcp(const struct socket *sock);
 bool rnbd_socket_has_shutdown(const struct socket *sock);
 bool rnbd_socket_is_connected(const struct socket *sock);
 void rnbd_socket_reclassify(struct socket *sock);

@@ -41,6 +41,7 @@ struct StateBefore {
 extern "C" {
     fn rnbd_socket_is_stream(sock: *const bindings::socket) -> bool;
     fn rnbd_socket_is_tcp(sock: *const bindings::socket) -> bool;
+    fn rnbd_socket_is_bare_tcp(sock: *const bindings::socket) -> bool;
     fn rnbd_socket_has_shutdown(sock: *const bindings::socket) -> bool;
     fn rnbd_socket_is_connected(sock: *const bindings::socket) -> bool;
     fn rnbd_socket_has_ended(sock: *const bindings::socket) -> bool;
@@ -199,9 +200,16 @@ impl Socket {
     }
 
     /// Whether it is TCP, perhaps with TLS on top.
-    pub(crate) fn is_tcp(&self) -> bool {
+    fn is_tcp(&self) -> bool {
         // SAFETY: `Handle`'s type invariant.
         unsafe { rnbd_socket_is_tcp(self.handle.raw()) }
+    }
+
+    /// Whether it is TCP with nothing on top, so that [`Socket::abort`] makes it forget what it has not
+    /// sent.
+    pub(crate) fn is_bare_tcp(&self) -> bool {
+        // SAFETY: `Handle`'s type invariant.
+        unsafe { rnbd_socket_is_bare_tcp(self.handle.raw()) }
     }
 
     /// Sends what fits of `source` now. `more` says that more will follow at once.
