@@ -146,39 +146,49 @@ impl<R> Rx<R> {
     /// Returns where the next bytes belong, or [`None`] unless [`Step::More`] has just been said, and
     /// after a fault.
     pub(crate) fn want(&mut self) -> Option<Want<'_, R>> {
+        let (length_bytes, room_bytes) = self.wanted()?;
+        let kept_bytes = self.end.saturating_sub(self.start);
+        if self.start != 0 {
+            self.buffer.copy_within(self.start..self.end, 0);
+            // INVARIANT: The same bytes, further to the front.
+            (self.start, self.end) = (0, kept_bytes);
+        }
+        let payload = match &mut self.stage {
+            Stage::Payload {
+                request, received, ..
+            } => Some(Payload {
+                request,
+                offset_bytes: *received,
+                length_bytes,
+            }),
+            _ => None,
+        };
+        let end = kept_bytes.saturating_add(room_bytes);
+        let buffer = self.buffer.get_mut(kept_bytes..end)?;
+        Some(Want { payload, buffer })
+    }
+
+    /// How many bytes of a payload are wanted, and how many behind it; [`None`] if there is something
+    /// else to do first.
+    fn wanted(&self) -> Option<(u32, usize)> {
         let kept_bytes = self.end.saturating_sub(self.start);
         let ahead_bytes = if self.expects_payload {
             REPLY_BYTES
         } else {
             BUFFER_BYTES
         };
-        let payload = match &mut self.stage {
-            Stage::Header if kept_bytes < REPLY_BYTES => None,
+        let length_bytes = match &self.stage {
+            Stage::Header if kept_bytes < REPLY_BYTES => 0,
             Stage::Payload {
-                request,
                 payload_bytes,
                 received,
-            } if kept_bytes == 0 => Some(Payload {
-                request,
-                offset_bytes: *received,
-                length_bytes: payload_bytes.saturating_sub(*received),
-            }),
+                ..
+            } if kept_bytes == 0 && received < payload_bytes => {
+                payload_bytes.saturating_sub(*received)
+            }
             _ => return None,
         };
-        if matches!(
-            payload,
-            Some(Payload {
-                length_bytes: 0,
-                ..
-            })
-        ) {
-            return None;
-        }
-        self.buffer.copy_within(self.start..self.end, 0);
-        // INVARIANT: The same bytes, further to the front.
-        (self.start, self.end) = (0, kept_bytes);
-        let buffer = self.buffer.get_mut(kept_bytes..ahead_bytes)?;
-        Some(Want { payload, buffer })
+        Some((length_bytes, ahead_bytes.saturating_sub(kept_bytes)))
     }
 
     /// Counts bytes that were put where [`Self::want`] said; [`Self::step`] says what they lead to.
@@ -187,18 +197,15 @@ impl<R> Rx<R> {
     ///
     /// [`RxFault::Overrun`] if fewer bytes were wanted; nothing is counted then.
     pub(crate) fn advance(&mut self, received_bytes: usize) -> Result<(), RxFault> {
-        let Some(want) = self.want() else {
+        let Some((payload_bytes, room_bytes)) = self.wanted() else {
             return match received_bytes {
                 0 => Ok(()),
                 _ => Err(RxFault::Overrun),
             };
         };
-        let payload_bytes = match want.payload {
-            Some(payload) => usize::try_from(payload.length_bytes).unwrap_or(usize::MAX),
-            None => 0,
-        };
+        let payload_bytes = usize::try_from(payload_bytes).unwrap_or(usize::MAX);
         let buffered_bytes = received_bytes.saturating_sub(payload_bytes);
-        if buffered_bytes > want.buffer.len() {
+        if buffered_bytes > room_bytes {
             return Err(RxFault::Overrun);
         }
         let paid_bytes = u32::try_from(received_bytes.min(payload_bytes)).unwrap_or(u32::MAX);
