@@ -250,12 +250,17 @@ impl Connection {
         state.life == Life::Closed && matches!(state.role, Role::Gone)
     }
 
-    /// Queues a request; [`Connection::flush`] sends it. Does not sleep.
+    /// Queues a request, and with `last` sends it and those before it; otherwise [`Connection::flush`]
+    /// does.
     ///
     /// # Errors
     ///
     /// Gives the request back if the connection takes none.
-    pub(crate) fn enqueue(&self, request: Idle<Device>) -> Result<(), Idle<Device>> {
+    pub(crate) fn enqueue(
+        self: &Arc<Self>,
+        request: Idle<Device>,
+        last: bool,
+    ) -> Result<(), Idle<Device>> {
         let mut state = self.state.lock();
         if state.life != Life::Live {
             return Err(request);
@@ -265,6 +270,11 @@ impl Connection {
             .enqueue(&mut state.queue, self.id(), request)?;
         let queued = self.queued.load(Relaxed).wrapping_add(1);
         self.queued.store(queued, Relaxed);
+        let sender = if last { state.take_role() } else { None };
+        drop(state);
+        if let Some(sender) = sender {
+            self.transmit(sender);
+        }
         Ok(())
     }
 

@@ -235,24 +235,23 @@ impl Connections {
         let Some(cursor) = self.cursor(hctx) else {
             return Err(request);
         };
+        let first = self.place_of_turn(hctx, cursor);
+        if last {
+            cursor.next_turn();
+        }
         // A batch stays where it has begun.
         let begun = cursor.open.lock().take();
         let (result, taken) = match begun {
-            Some(connection) => match connection.enqueue(request) {
+            Some(connection) => match connection.enqueue(request, last) {
                 Ok(()) => (Ok(()), Some(connection)),
                 // It has died, and with it what was queued there.
-                Err(request) => self.enqueue_at(self.place_of_turn(hctx, cursor), request),
+                Err(request) => self.enqueue_at(first, request, last),
             },
-            None => self.enqueue_at(self.place_of_turn(hctx, cursor), request),
+            None => self.enqueue_at(first, request, last),
         };
-        let Some(connection) = taken else {
+        let Some(connection) = taken.filter(|_| !last) else {
             return result;
         };
-        if last {
-            cursor.next_turn();
-            connection.flush();
-            return result;
-        }
         // Whoever leaves a connection unflushed here comes back with `last` or `commit`. Another one may
         // have been left here meanwhile.
         let before = cursor.open.lock().replace(connection.clone());
@@ -273,10 +272,11 @@ impl Connections {
         &self,
         first: u32,
         request: Idle<Device>,
+        last: bool,
     ) -> (Result<(), Idle<Device>>, Option<Arc<Connection>>) {
         let first = usize::try_from(first).unwrap_or(usize::MAX);
         let request = match self.at(first) {
-            Some(connection) => match connection.enqueue(request) {
+            Some(connection) => match connection.enqueue(request, last) {
                 Ok(()) => return (Ok(()), Some(connection)),
                 Err(request) => request,
             },
@@ -286,7 +286,7 @@ impl Connections {
         let fallback = find_fallback(first, None, self.places.len(), is_live)
             .and_then(|position| self.at(position));
         match fallback {
-            Some(connection) => match connection.enqueue(request) {
+            Some(connection) => match connection.enqueue(request, last) {
                 Ok(()) => (Ok(()), Some(connection)),
                 Err(request) => (Err(request), None),
             },

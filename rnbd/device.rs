@@ -3,8 +3,8 @@
 //! One device `/dev/nbdN`: what is set up on it, whether a session runs, and who has it open.
 //!
 //! [`Device::control`] protects all of that and is the outermost lock of the driver within a device; it
-//! is never held while waiting for a peer. [`Device::running`] is the session as the I/O path sees it,
-//! under a spinlock of its own.
+//! is never held while waiting for a peer. [`Device::running`] is the session as the I/O path sees it:
+//! a gate, without a lock.
 
 #![forbid(unsafe_code)]
 
@@ -17,7 +17,6 @@ mod stop;
 
 use kernel::{
     new_mutex,
-    new_spinlock,
     prelude::*,
     sync::{
         atomic::{
@@ -29,8 +28,7 @@ use kernel::{
             Guard, //
         },
         Arc,
-        Mutex,
-        SpinLock, //
+        Mutex, //
     }, //
 };
 
@@ -45,6 +43,10 @@ use super::{
     connections::Connections,
     kapi::{
         debugfs,
+        gate::{
+            Gate,
+            Inside, //
+        },
         gendisk::Disk,
         module_ref::ModuleRef,
         ratelimit::RateLimit,
@@ -112,8 +114,7 @@ pub(crate) struct Device {
     pub(crate) index: u32,
     numbering: Numbering,
     pub(crate) observed: Arc<Observed>,
-    #[pin]
-    running: SpinLock<Option<Arc<Connections>>>,
+    running: Gate<Connections>,
     #[pin]
     pub(crate) control: Mutex<Control>,
     /// The task that scans for partitions just now.
@@ -152,7 +153,7 @@ impl Device {
             index,
             numbering,
             observed,
-            running <- new_spinlock!(None, "rnbd::Device::running"),
+            running: Gate::new(),
             control <- new_mutex!(
                 Control {
                     state: State::Free,
@@ -179,7 +180,12 @@ impl Device {
 
     /// The connections of the running session.
     pub(crate) fn running(&self) -> Option<Arc<Connections>> {
-        self.running.lock().clone()
+        self.running.get()
+    }
+
+    /// The same for the I/O path of a hardware queue, which may not keep them.
+    pub(crate) fn running_for(&self, hctx: u32) -> Option<Inside<'_, Connections>> {
+        self.running.enter(hctx)
     }
 
     /// Waits until the session that is being ended, or whose openers are still there, is gone.

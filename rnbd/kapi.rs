@@ -8,6 +8,7 @@
 mod control_message;
 pub(crate) mod credentials;
 pub(crate) mod debugfs;
+pub(crate) mod gate;
 pub(crate) mod gather;
 pub(crate) mod gendisk;
 pub(crate) mod genl;

@@ -53,7 +53,7 @@ impl Driver for Device {
         request: Idle<Self>,
         last: bool,
     ) -> Result<(), Rejected<Self>> {
-        let Some(connections) = disk.running() else {
+        let Some(connections) = disk.running_for(hctx) else {
             return Err(request.reject(Status::IoError));
         };
         match refusal(&connections, &request) {
@@ -69,7 +69,7 @@ impl Driver for Device {
     }
 
     fn commit_rqs(disk: &Disk<Self>, hctx: u32) {
-        if let Some(connections) = disk.running() {
+        if let Some(connections) = disk.running_for(hctx) {
             connections.commit(hctx);
         }
     }

@@ -89,7 +89,7 @@ impl Device {
         let module = ModuleRef::try_get().ok_or(ENODEV)?;
         registry::keep_reserves()?;
         let connections = self.connect(disk, control)?;
-        *self.running.lock() = Some(connections);
+        self.running.open(connections);
         self.apply_limits(disk, control)?;
         disk.set_request_timeout(control.settings.request_timeout_jiffies());
         disk.set_read_only(
@@ -137,8 +137,7 @@ impl Device {
 
     /// Takes back what a start that failed half-way has done.
     fn undo_start(&self, disk: &Disk<Self>, control: &mut Control) {
-        let connections = self.running.lock().take();
-        if let Some(connections) = connections {
+        if let Some(connections) = self.running.close() {
             connections.end();
         }
         self.remove_presence(disk, control);

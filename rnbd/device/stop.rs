@@ -48,8 +48,7 @@ impl Device {
             }
             connections.end();
         }
-        let connections = self.running.lock().take();
-        drop(connections);
+        drop(self.running.close());
         let is_open = self.control.lock().openers > 0;
         if is_open {
             // So that no mount or cached page of this session ever meets the next one.
