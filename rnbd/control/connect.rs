@@ -6,7 +6,6 @@
 
 use kernel::{
     prelude::*,
-    rbtree::RBTree,
     sync::{
         aref::ARef,
         Arc, //
@@ -195,19 +194,21 @@ fn settings(disk: &Disk<Device>, request: &ConnectRequest) -> Result<Settings> {
 /// Takes the sockets, each of which may only be there once.
 fn candidates(disk: &Disk<Device>, fds: &KVec<u32>) -> Result<KVec<Candidate>> {
     let mut sockets = KVec::with_capacity(fds.len(), GFP_KERNEL)?;
-    let mut seen = RBTree::new();
+    // Sorted. They come from one allocator, mostly in its order, so there is little to move.
+    let mut identities = KVec::with_capacity(fds.len(), GFP_KERNEL)?;
     for fd in fds {
         let fd = i32::try_from(*fd).map_err(|_| {
             refusal!(disk, "connect: {} is no file descriptor\n", fd);
             EINVAL
         })?;
         let socket = candidate(disk, fd)?;
-        if seen
-            .try_create_and_insert(socket.identity(), (), GFP_KERNEL)?
-            .is_some()
-        {
+        let identity = socket.identity();
+        let Err(place) = identities.binary_search(&identity) else {
             return Err(same_twice(disk));
-        }
+        };
+        identities
+            .insert_within_capacity(place, identity)
+            .map_err(|_| ENOMEM)?;
         sockets.push(socket, GFP_KERNEL)?;
     }
     Ok(sockets)
