@@ -14,6 +14,7 @@
 
 mod death;
 mod ending;
+mod first_use;
 mod receive;
 mod rx;
 mod send;
@@ -94,6 +95,8 @@ pub(crate) enum Life {
 
 /// Where the right to send is.
 enum Role {
+    /// Nobody is sending, or ever was.
+    Fresh,
     /// Nobody is sending.
     Home(KBox<Sender>),
     /// Somebody is, without a lock.
@@ -129,6 +132,10 @@ struct State {
     reply_waits: bool,
     /// How long a send that could not go on waits next.
     back_off_ms: u32,
+    /// That has happened.
+    has_retried: bool,
+    /// Those who listen to events are told of the death.
+    is_told: bool,
 }
 
 /// One connection of a session.
@@ -154,7 +161,7 @@ pub(crate) struct Connection {
     /// The sender found the socket full, so room in it matters.
     wants_room: Atomic<bool>,
     #[pin]
-    receiver: Mutex<Receiver>,
+    receiver: Mutex<Option<KBox<Receiver>>>,
     #[pin]
     io: Work<Connection, IO>,
     #[pin]
@@ -183,8 +190,6 @@ impl Connection {
         socket: Arc<Socket>,
     ) -> Result<Arc<Self>> {
         let splices = splicing() == Splice::Tcp && socket.is_bare_tcp();
-        let sender = Sender::new()?;
-        let receiver = Receiver::new()?;
         Arc::pin_init(
             pin_init!(Self {
                 id: Atomic::new(0),
@@ -197,12 +202,14 @@ impl Connection {
                     State {
                         life: Life::Live,
                         queue: Queue::default(),
-                        role: Role::Home(sender),
+                        role: Role::Fresh,
                         goodbye: Goodbye::None,
                         blocked: false,
                         again: false,
                         reply_waits: false,
                         back_off_ms: send::BACK_OFF_MIN_MS,
+                        has_retried: false,
+                        is_told: false,
                     },
                     "rnbd::Connection::state"
                 ),
@@ -210,7 +217,7 @@ impl Connection {
                 queued: Atomic::new(0),
                 answered: Atomic::new(0),
                 wants_room: Atomic::new(false),
-                receiver <- new_mutex!(receiver, "rnbd::Connection::receiver"),
+                receiver <- new_mutex!(None, "rnbd::Connection::receiver"),
                 io <- new_work!("rnbd::Connection::io"),
                 retry <- new_delayed_work!("rnbd::Connection::retry"),
                 event <- new_work!("rnbd::Connection::event"),
@@ -270,7 +277,11 @@ impl Connection {
             .enqueue(&mut state.queue, self.id(), request)?;
         let queued = self.queued.load(Relaxed).wrapping_add(1);
         self.queued.store(queued, Relaxed);
-        let sender = if last { state.take_role() } else { None };
+        let sender = if last {
+            self.take_role(&mut state)
+        } else {
+            None
+        };
         drop(state);
         if let Some(sender) = sender {
             self.transmit(sender);
@@ -280,7 +291,7 @@ impl Connection {
 
     /// Sends what is queued, unless somebody is sending already, who then sends this as well.
     pub(crate) fn flush(self: &Arc<Self>) {
-        let sender = self.state.lock().take_role();
+        let sender = self.take_role(&mut self.state.lock());
         if let Some(sender) = sender {
             self.transmit(sender);
         }
@@ -289,19 +300,28 @@ impl Connection {
     /// Takes no more requests, fails those that no byte was sent of, and sends DISC at the next message
     /// boundary.
     pub(crate) fn say_goodbye(self: &Arc<Self>) {
-        let (mut queue, sender) = {
+        let (mut queue, sender, is_fresh) = {
             let mut state = self.state.lock();
             if state.life != Life::Live {
                 return;
             }
             state.life = Life::Leaving;
-            state.goodbye = Goodbye::Wanted;
-            (state.queue.take_all(), state.take_role())
+            let queue = state.queue.take_all();
+            let is_fresh = matches!(state.role, Role::Fresh);
+            if is_fresh {
+                state.role = Role::Out;
+                state.goodbye = Goodbye::Sending;
+            } else {
+                state.goodbye = Goodbye::Wanted;
+            }
+            (queue, self.take_role(&mut state), is_fresh)
         };
         while let Some(request) = self.session.slots.drain_queue(&mut queue) {
             self.session.hand_on(request);
         }
-        if let Some(sender) = sender {
+        if is_fresh {
+            self.say_only_goodbye();
+        } else if let Some(sender) = sender {
             self.transmit(sender);
         }
     }
@@ -320,30 +340,6 @@ impl Connection {
             .queues
             .io
             .enqueue::<Arc<Self>, IO>(self.clone());
-    }
-}
-
-impl State {
-    /// The right to send, if there is something to send and nobody has it.
-    fn take_role(&mut self) -> Option<KBox<Sender>> {
-        if self.blocked {
-            return None;
-        }
-        match core::mem::replace(&mut self.role, Role::Out) {
-            Role::Home(sender)
-                if sender.tx.is_idle()
-                    && self.queue.is_empty()
-                    && self.goodbye != Goodbye::Wanted =>
-            {
-                self.role = Role::Home(sender);
-                None
-            }
-            Role::Home(sender) => Some(sender),
-            other => {
-                self.role = other;
-                None
-            }
-        }
     }
 }
 
@@ -372,7 +368,7 @@ impl WorkItem<RETRY> for Connection {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
-        this.resume();
+        this.kick();
     }
 }
 

@@ -100,6 +100,7 @@ impl Connection {
             let tell = self.session.connection_down();
             // Work is queued under this lock, so that it is there before the connection can retire.
             if tell {
+                state.is_told = true;
                 self.tell();
             }
             // The receiver may hold a request, and reads on until the peer closes. At the end of the
@@ -222,10 +223,19 @@ impl Connection {
     ///
     /// Not from the I/O work.
     pub(crate) fn retire(self: &Arc<Self>) {
-        self.wait_for_sender();
-        cancel_delayed_sync_arc::<Self, RETRY>(self);
+        let (is_told, has_retried, is_sending) = {
+            let state = self.state.lock();
+            let is_sending = !matches!(state.role, Role::Gone);
+            (state.is_told, state.has_retried, is_sending)
+        };
+        if is_sending {
+            self.wait_for_sender();
+        }
+        if has_retried || is_sending {
+            cancel_delayed_sync_arc::<Self, RETRY>(self);
+        }
         cancel_sync_arc::<Self, IO>(self);
-        if cancel_sync_arc::<Self, EVENT>(self) {
+        if is_told && cancel_sync_arc::<Self, EVENT>(self) {
             netlink::link_dead(self.session.index);
         }
         self.abandon_receive();
@@ -276,8 +286,9 @@ impl State {
     fn take_role_of_dead(&mut self) -> Option<KBox<Sender>> {
         match core::mem::replace(&mut self.role, Role::Gone) {
             Role::Home(sender) => Some(sender),
-            other => {
-                self.role = other;
+            Role::Fresh | Role::Gone => None,
+            Role::Out => {
+                self.role = Role::Out;
                 None
             }
         }

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 use kernel::{
+    alloc::Flags,
     prelude::*,
     sync::{
         atomic::Relaxed,
@@ -88,14 +89,15 @@ impl Receiver {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new() -> Result<Self> {
-        Ok(Self {
+    pub(super) fn new(flags: Flags) -> Result<KBox<Self>> {
+        let receiver = Self {
             rx: Rx::new(),
-            table: Table::new()?,
-            over: KVec::with_capacity(ENDED_TOGETHER, GFP_KERNEL)?,
+            table: Table::new(flags)?,
+            over: KVec::with_capacity(ENDED_TOGETHER, flags)?,
             is_all: false,
             discard_left_bytes: DISCARD_MAX_BYTES,
-        })
+        };
+        Ok(KBox::new(receiver, flags)?)
     }
 }
 
@@ -111,20 +113,23 @@ enum Next {
 impl Connection {
     /// Receives what is there, and so notices that the peer has gone. Returns whether there may be more.
     pub(crate) fn receive(self: &Arc<Self>) -> bool {
-        let mut receiver = self.receiver.lock();
+        let mut place = self.receiver.lock();
+        let Some(receiver) = self.receiver_in(&mut place) else {
+            return false;
+        };
         // Whatever came since brought the wake-up that has led here.
         receiver.is_all = false;
         let mut next = Next::Again;
         for _ in 0..STEPS_PER_TURN {
             next = match self.dead.load(Relaxed) {
-                true => self.discard(&mut receiver),
-                false => self.go_on(&mut receiver),
+                true => self.discard(receiver),
+                false => self.go_on(receiver),
             };
             if next == Next::Wait {
                 break;
             }
         }
-        self.end_over(&mut receiver);
+        self.end_over(receiver);
         next == Next::Again
     }
 
@@ -151,7 +156,9 @@ impl Connection {
 
     /// Ends the request whose payload was arriving on a connection that is dead and at rest.
     pub(super) fn abandon_receive(&self) {
-        self.abandon(&mut self.receiver.lock().rx);
+        if let Some(receiver) = self.receiver.lock().as_deref_mut() {
+            self.abandon(&mut receiver.rx);
+        }
     }
 
     fn abandon(&self, rx: &mut Rx<Incoming>) {

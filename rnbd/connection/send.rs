@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 use kernel::{
+    alloc::Flags,
     prelude::*,
     sync::{
         atomic::{
@@ -15,8 +16,7 @@ use kernel::{
             Relaxed, //
         },
         Arc, //
-    },
-    time::msecs_to_jiffies, //
+    }, //
 };
 
 use super::{
@@ -46,8 +46,7 @@ use super::{
     Goodbye,
     Life,
     Role,
-    State,
-    RETRY, //
+    State, //
 };
 
 /// The least payload that is spliced. A smaller one leaves together with its header and those of others
@@ -60,7 +59,7 @@ const SENDS_PER_TURN: u32 = 64;
 /// A send that stops for want of memory brings no wake-up, and one that stops for want of room may
 /// bring none: so it is tried again after a time that doubles as long as nothing can be sent.
 pub(super) const BACK_OFF_MIN_MS: u32 = 4;
-const BACK_OFF_MAX_MS: u32 = 1000;
+pub(super) const BACK_OFF_MAX_MS: u32 = 1000;
 
 /// The right to send, and what it takes.
 pub(super) struct Sender {
@@ -73,10 +72,10 @@ impl Sender {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new() -> Result<KBox<Self>> {
-        let table = Table::new()?;
+    pub(super) fn new(flags: Flags) -> Result<KBox<Self>> {
+        let table = Table::new(flags)?;
         let tx = Tx::new();
-        Ok(KBox::new(Self { tx, table }, GFP_KERNEL)?)
+        Ok(KBox::new(Self { tx, table }, flags)?)
     }
 }
 
@@ -165,7 +164,7 @@ impl Connection {
             if matches!(state.role, Role::Out) {
                 state.again = true;
             }
-            state.take_role()
+            self.take_role(&mut state)
         };
         if let Some(sender) = sender {
             self.transmit(sender);
@@ -306,12 +305,7 @@ impl Connection {
             self.kick();
         }
         if stop == Stop::Blocked {
-            let delay_ms = state.back_off_ms;
-            state.back_off_ms = delay_ms.saturating_mul(2).min(BACK_OFF_MAX_MS);
-            self.session
-                .queues
-                .io
-                .enqueue_delayed_anew::<Self, RETRY>(self.clone(), msecs_to_jiffies(delay_ms));
+            self.back_off(&mut state);
         }
         true
     }
@@ -361,7 +355,7 @@ fn add<'a>(source: &mut Source<'a>, part: Part<'a, Item>) -> bool {
 }
 
 /// The DISC message.
-fn goodbye() -> [u8; REQUEST_BYTES] {
+pub(super) fn goodbye() -> [u8; REQUEST_BYTES] {
     Request {
         command: Command::Disconnect,
         flags: CommandFlags::default(),

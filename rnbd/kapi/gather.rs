@@ -15,6 +15,7 @@ use core::{
 };
 
 use kernel::{
+    alloc::Flags,
     bindings,
     prelude::*, //
 };
@@ -27,7 +28,10 @@ use super::{
     }, //
 };
 
-/// How many pieces a table takes.
+/// How many pieces a table takes at first: small messages, and large ones in few pieces.
+const SEGMENTS_AT_FIRST: usize = 16;
+
+/// How many pieces a table takes once it has grown.
 const SEGMENTS: usize = 128;
 
 #[expect(improper_ctypes, reason = "an empty lock_class_key without lockdep")]
@@ -36,7 +40,8 @@ extern "C" {
     fn rnbd_bvecs_can_be_spliced(bvec: *const bindings::bio_vec, count: usize) -> bool;
 }
 
-/// Room for the pieces of one transfer.
+/// Room for the pieces of one transfer. It grows when a transfer has more pieces, once and for all; one
+/// that cannot grow makes transfers shorter.
 pub(crate) struct Table(KVec<bindings::bio_vec>);
 
 // SAFETY: The entries are only read while a `Source` or `Destination` lives, which borrows what they
@@ -51,8 +56,23 @@ impl Table {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn new() -> Result<Self> {
-        Ok(Self(KVec::with_capacity(SEGMENTS, GFP_KERNEL)?))
+    pub(crate) fn new(flags: Flags) -> Result<Self> {
+        Ok(Self(KVec::with_capacity(SEGMENTS_AT_FIRST, flags)?))
+    }
+
+    /// Whether one more piece has room, for which the table grows if it can.
+    fn has_room(&mut self) -> bool {
+        let length = self.0.len();
+        if length < self.0.capacity() {
+            return true;
+        }
+        // Not worth waiting for: the transfer goes on without it.
+        let flags = GFP_NOWAIT | __GFP_NOWARN;
+        length < SEGMENTS
+            && self
+                .0
+                .reserve(SEGMENTS.saturating_sub(length), flags)
+                .is_ok()
     }
 }
 
@@ -85,7 +105,7 @@ impl<'a> Pieces<'a> {
     /// `segment` is valid memory as long as `'a`.
     unsafe fn push(&mut self, segment: bindings::bio_vec) -> bool {
         let bytes = segment.bv_len as usize;
-        if self.table.0.push_within_capacity(segment).is_err() {
+        if !self.table.has_room() || self.table.0.push_within_capacity(segment).is_err() {
             return false;
         }
         // INVARIANT: By contract.

@@ -235,10 +235,32 @@ impl Socket {
         self.send_with(source, more | bindings::MSG_SPLICE_PAGES)
     }
 
+    /// Sends what fits of `bytes`, which may be anywhere.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Socket::send`].
+    pub(crate) fn send_bytes(&self, bytes: &[u8]) -> Result<usize> {
+        let segment = bindings::kvec {
+            iov_base: bytes.as_ptr().cast_mut().cast(),
+            iov_len: bytes.len(),
+        };
+        // SAFETY: `segment` and `bytes` outlive the call, which only reads them.
+        unsafe { self.send_iter(kvec_iter(bindings::ITER_SOURCE, &segment), 0) }
+    }
+
     fn send_with(&self, source: &Source<'_>, flags: u32) -> Result<usize> {
-        let mut message = message(source.iter(), flags);
+        // SAFETY: `source` outlives the call.
+        unsafe { self.send_iter(source.iter(), flags) }
+    }
+
+    /// # Safety
+    ///
+    /// `iter` must be a source that is valid for the call.
+    unsafe fn send_iter(&self, iter: bindings::iov_iter, flags: u32) -> Result<usize> {
+        let mut message = message(iter, flags);
         let _scope = ReclaimScope::enter();
-        // SAFETY: `Handle`'s type invariant; `source` outlives the call.
+        // SAFETY: `Handle`'s type invariant; the message is valid by contract.
         count(unsafe { bindings::sock_sendmsg(self.handle.raw(), message.as_mut_ptr()) })
     }
 
@@ -263,7 +285,7 @@ impl Socket {
             iov_len: bytes.len(),
         };
         // SAFETY: `segment` and `bytes` outlive the call; `bytes` is exclusively borrowed.
-        unsafe { self.receive_iter(kvec_iter(&segment)) }
+        unsafe { self.receive_iter(kvec_iter(bindings::ITER_DEST, &segment)) }
     }
 
     /// # Safety
@@ -345,17 +367,11 @@ fn count(result: c_int) -> Result<usize> {
     usize::try_from(result).map_err(|_| EIO)
 }
 
-fn kvec_iter(segment: &bindings::kvec) -> bindings::iov_iter {
+fn kvec_iter(direction: u32, segment: &bindings::kvec) -> bindings::iov_iter {
     let mut iter = MaybeUninit::uninit();
     // SAFETY: Initialises all of the iterator; whoever uses it keeps the segment.
     unsafe {
-        bindings::iov_iter_kvec(
-            iter.as_mut_ptr(),
-            bindings::ITER_DEST,
-            segment,
-            1,
-            segment.iov_len,
-        );
+        bindings::iov_iter_kvec(iter.as_mut_ptr(), direction, segment, 1, segment.iov_len);
         iter.assume_init()
     }
 }

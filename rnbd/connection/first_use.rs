@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a connection needs for I/O, made when the first request comes: most of the many connections
+//! that a session may start with wait long for theirs. Makes the sender under the connection's state
+//! lock and the receiver under the receiver's mutex.
+//!
+//! As for the socket's own buffers, memory reserves are used. Where even they are at their end it is
+//! tried again later, and the request waits.
+
+#![forbid(unsafe_code)]
+
+use kernel::{
+    prelude::*,
+    sync::Arc,
+    time::msecs_to_jiffies, //
+};
+
+use super::{
+    super::{
+        kapi::credentials::ReclaimScope,
+        proto::REQUEST_BYTES, //
+    },
+    receive::Receiver,
+    send::{
+        goodbye,
+        Item,
+        Sender,
+        BACK_OFF_MAX_MS, //
+    },
+    Connection,
+    Goodbye,
+    Life,
+    Role,
+    State,
+    RETRY, //
+};
+
+impl Connection {
+    /// The right to send, if there is something to send and nobody has it.
+    pub(super) fn take_role(self: &Arc<Self>, state: &mut State) -> Option<KBox<Sender>> {
+        if state.blocked {
+            return None;
+        }
+        let has_new = !state.queue.is_empty() || state.goodbye == Goodbye::Wanted;
+        match core::mem::replace(&mut state.role, Role::Out) {
+            Role::Fresh if has_new => self.make_sender(state),
+            Role::Home(sender) if has_new || !sender.tx.is_idle() => Some(sender),
+            other => {
+                state.role = other;
+                None
+            }
+        }
+    }
+
+    fn make_sender(self: &Arc<Self>, state: &mut State) -> Option<KBox<Sender>> {
+        let _scope = ReclaimScope::enter();
+        let sender = Sender::new(GFP_NOWAIT | __GFP_NOWARN).ok();
+        if sender.is_none() {
+            state.role = Role::Fresh;
+            self.back_off(state);
+        }
+        sender
+    }
+
+    /// Leaves what is to be sent to the I/O work, which tries again after a while.
+    pub(super) fn back_off(self: &Arc<Self>, state: &mut State) {
+        state.blocked = true;
+        let delay_ms = state.back_off_ms;
+        state.back_off_ms = delay_ms.saturating_mul(2).min(BACK_OFF_MAX_MS);
+        state.has_retried = true;
+        self.session
+            .queues
+            .io
+            .enqueue_delayed_anew::<Self, RETRY>(self.clone(), msecs_to_jiffies(delay_ms));
+    }
+
+    /// The receiver, which is made if there is none.
+    pub(super) fn receiver_in<'a>(
+        self: &Arc<Self>,
+        place: &'a mut Option<KBox<Receiver>>,
+    ) -> Option<&'a mut Receiver> {
+        if place.is_none() {
+            let _scope = ReclaimScope::enter();
+            *place = Receiver::new(GFP_NOWAIT | __GFP_NOWARN).ok();
+        }
+        if place.is_none() {
+            let mut state = self.state.lock();
+            // One that is dead has nothing to lose, and is not to be started again.
+            if state.life < Life::Closing {
+                self.back_off(&mut state);
+            }
+        }
+        place.as_deref_mut()
+    }
+
+    /// Sends DISC on a connection on which nothing has been sent and nothing else will be; the caller
+    /// has taken the right to send. Only if not all of it fits a sender is made.
+    pub(super) fn say_only_goodbye(self: &Arc<Self>) {
+        let message = goodbye();
+        // Whatever is wrong, the sender will meet it again.
+        let sent_bytes = self.socket.send_bytes(&message).unwrap_or(0);
+        if sent_bytes < REQUEST_BYTES {
+            match Self::begun_goodbye(message, sent_bytes) {
+                Ok(sender) => return self.transmit(sender),
+                Err(error) => pr_debug!("a connection ends without DISC: {:?}\n", error),
+            }
+        }
+        let is_dead = {
+            let mut state = self.state.lock();
+            state.goodbye = Goodbye::Sent;
+            let is_dead = state.life >= Life::Closing;
+            state.role = if is_dead { Role::Gone } else { Role::Fresh };
+            is_dead
+        };
+        if is_dead {
+            let kept = self.drain_answerless();
+            self.close_if_done(kept);
+        }
+        self.session.changed.wake_all();
+    }
+
+    /// A sender in the middle of DISC.
+    fn begun_goodbye(message: [u8; REQUEST_BYTES], sent_bytes: usize) -> Result<KBox<Sender>> {
+        let mut sender = Sender::new(GFP_NOWAIT | __GFP_NOWARN)?;
+        sender
+            .tx
+            .push(Item::Goodbye, message, 0)
+            .map_err(|_| EINVAL)?;
+        sender.tx.advance(sent_bytes).map_err(|_| EINVAL)?;
+        Ok(sender)
+    }
+}
