@@ -10,6 +10,7 @@ import socket
 import ktap
 import nbd_netlink
 import nbd_server
+import waiting
 from attachment import netlink_device
 from block_device import BlockDevice
 
@@ -95,10 +96,19 @@ def all_free():
         BlockDevice(index).wait_free(30)
 
 
+def _spare_device(stack, server):
+    """The spare device, attached; nothing while an earlier one of its index is still going."""
+    try:
+        return stack.enter_context(netlink_device(server, index=SPARE_INDEX, server_flags=0))
+    except nbd_netlink.NetlinkError as error:
+        ktap.equal(error.errno, errno.EINVAL, "errno of a connect")
+        return None
+
+
 def works():
     """A device is as good as new, with defaults where nothing is said."""
-    with nbd_server.Server() as server, netlink_device(
-            server, index=SPARE_INDEX, server_flags=0) as device:
+    with nbd_server.Server() as server, contextlib.ExitStack() as stack:
+        device = waiting.until(lambda: _spare_device(stack, server), "an index can be connected")
         ktap.equal(device.size_bytes(), 8 << 20, "size")
         ktap.true(not device.is_read_only(), "it can be written")
         device.write(4096, b"f" * 4096)
