@@ -3,19 +3,13 @@
 
 import functools
 import socket
-import struct
 import subprocess
 
 import driver_module
+import kernel_tls
 import ktap
 
 VMADDR_CID_LOCAL = 1
-SOL_TLS = 282
-TCP_ULP = 31
-TLS_TX = 1
-TLS_RX = 2
-TLS_1_3 = 0x0304
-AES_GCM_128 = 51
 # The keys of the two directions; what they are does not matter.
 KEYS = [bytes([number]) * 16 for number in (1, 2)]
 
@@ -53,16 +47,9 @@ def _tls():
     """TLS in the kernel on both ends, as a handshake in user space would have left it."""
     _modprobe("tls")
     pair = _tcp()
-    for end, (sending, receiving) in zip(pair, (KEYS, reversed(KEYS))):
-        end.setsockopt(socket.IPPROTO_TCP, TCP_ULP, b"tls")
-        for direction, key in ((TLS_TX, sending), (TLS_RX, receiving)):
-            end.setsockopt(SOL_TLS, direction, _crypto_info(key))
+    for end, (sends, receives) in zip(pair, (KEYS, reversed(KEYS))):
+        kernel_tls.arm(end, kernel_tls.VERSIONS["1.3"], sends, receives)
     return pair
-
-
-def _crypto_info(key):
-    """struct tls12_crypto_info_aes_gcm_128, which TLS 1.3 shares."""
-    return struct.pack("=HH8s16s4s8s", TLS_1_3, AES_GCM_128, bytes(8), key, bytes(4), bytes(8))
 
 
 @functools.cache
