@@ -7,8 +7,8 @@
 //! queue and the question of who is sending; the receiving side belongs to the I/O work alone and has
 //! a mutex only to say so. Nothing here ever waits for the peer.
 //!
-//! The right to send is a value, the [`Sender`] with its machine: who has taken it out of the state is the sender,
-//! and brings it back or, when the connection has died meanwhile, ends what is in it.
+//! The right to send is a value, the [`Sender`] with its machine: who has taken it out of the state is
+//! the sender, and brings it back or, when the connection has died meanwhile, ends what is in it.
 
 #![forbid(unsafe_code)]
 

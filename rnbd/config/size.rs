@@ -80,7 +80,8 @@ impl ExportSize {
     ///
     /// # Errors
     ///
-    /// - [`SizeError::BadBlockSize`] if the block size is not a power of two from 512 to [`BLOCK_SIZE_MAX_BYTES`].
+    /// - [`SizeError::BadBlockSize`] if the block size is not a power of two from 512 to
+    ///   [`BLOCK_SIZE_MAX_BYTES`].
     /// - [`SizeError::TooLarge`] if the size has bit 63 set.
     pub(crate) fn new(size_bytes: u64, block_size_bytes: u64) -> Result<Self, SizeError> {
         let block_size_bytes = match block_size_bytes {
