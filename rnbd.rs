@@ -17,7 +17,7 @@
 //! | `session`, `connections`, `connection` | the connections of one attachment, together and each |
 //! | `request` | who holds a request, and may end it |
 //! | `observe` | sysfs and debugfs |
-//! | `proto`, `config`, `limits`, `fallback`, `spread`, `expiry`, `index_set` | pure rules, tested on the host |
+//! | `proto`, `config`, `limits`, `fallback`, `spread`, `expiry`, `index_set`, `tally` | pure rules, tested on the host |
 //! | `kapi` | the kernel, and all that is unsafe |
 //!
 //! Knowledge points downwards in this table.
@@ -47,6 +47,7 @@ mod rnbd {
     mod request;
     mod session;
     mod spread;
+    mod tally;
 }
 
 use rnbd::module::Driver;

@@ -16,6 +16,7 @@ mod death;
 mod ending;
 mod first_use;
 mod receive;
+pub(crate) mod record;
 mod rx;
 mod send;
 mod tx;
@@ -47,6 +48,7 @@ use kernel::{
 pub(crate) use self::death::Death;
 use self::{
     receive::Receiver,
+    record::Record,
     send::Sender, //
 };
 use super::{
@@ -144,6 +146,8 @@ pub(crate) struct Connection {
     id: Atomic<ConnectionId>,
     /// Its place among the session's connections, for messages.
     position: u32,
+    /// What that place remembers.
+    record: Arc<Record>,
     session: Arc<Session>,
     socket: Arc<Socket>,
     /// Large payload is spliced into the socket.
@@ -187,6 +191,7 @@ impl Connection {
     pub(crate) fn new(
         session: Arc<Session>,
         position: u32,
+        record: Arc<Record>,
         socket: Arc<Socket>,
     ) -> Result<Arc<Self>> {
         let splices = splicing() == Splice::Tcp && socket.is_bare_tcp();
@@ -194,6 +199,7 @@ impl Connection {
             pin_init!(Self {
                 id: Atomic::new(0),
                 position,
+                record,
                 session,
                 socket,
                 splices,
@@ -317,7 +323,7 @@ impl Connection {
             (queue, self.take_role(&mut state), is_fresh)
         };
         while let Some(request) = self.session.slots.drain_queue(&mut queue) {
-            self.session.hand_on(request);
+            self.hand_on(request);
         }
         if is_fresh {
             self.say_only_goodbye();

@@ -28,6 +28,7 @@ use kernel::{
 
 use super::{
     connection::{
+        record::Record,
         Connection,
         Death, //
     },
@@ -112,7 +113,7 @@ impl Connections {
     ) -> Result<Arc<Self>> {
         let mut connections = KVec::with_capacity(candidates.len(), GFP_KERNEL)?;
         for (candidate, position) in candidates.into_iter().zip(0..) {
-            let connection = Self::connect(&session, position, candidate)?;
+            let connection = Self::connect(&session, position, Record::new()?, candidate)?;
             connections.push(connection, GFP_KERNEL)?;
         }
         let spread = Spread {
@@ -152,10 +153,11 @@ impl Connections {
     fn connect(
         session: &Arc<Session>,
         position: u32,
+        record: Arc<Record>,
         candidate: Candidate,
     ) -> Result<Arc<Connection>> {
         let socket: Arc<Socket> = Arc::new(candidate.engage(), GFP_KERNEL)?;
-        Connection::new(session.clone(), position, socket)
+        Connection::new(session.clone(), position, record, socket)
     }
 
     /// Starts to receive on a connection.
@@ -179,15 +181,18 @@ impl Connections {
         self.spread.connections
     }
 
+    /// The connections that are in the places now.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Arc<Connection>> + '_ {
+        (0..self.places.len()).filter_map(|position| self.at(position))
+    }
+
     fn at(&self, position: usize) -> Option<Arc<Connection>> {
         self.places.get(position).map(|place| place.lock().clone())
     }
 
     /// The connection with this number, if it is still in its place.
     pub(crate) fn find(&self, id: ConnectionId) -> Option<Arc<Connection>> {
-        (0..self.places.len())
-            .filter_map(|position| self.at(position))
-            .find(|connection| connection.id() == id)
+        self.iter().find(|connection| connection.id() == id)
     }
 
     /// Queues a request on a connection that lives, parks it, or refuses it; with `last` everything
@@ -224,6 +229,7 @@ impl Connections {
         if !self.session.is_ending() {
             session_err!(self.session, "no connection left, failing a request");
         }
+        self.session.count_failed();
         Err(request.reject(Status::IoError))
     }
 
@@ -307,18 +313,14 @@ impl Connections {
     /// Announces the end on every connection. Does not wait for anybody.
     pub(crate) fn say_goodbye(&self) {
         self.session.begin_disconnect();
-        for connection in (0..self.places.len()).filter_map(|position| self.at(position)) {
+        for connection in self.iter() {
             connection.say_goodbye();
         }
     }
 
     /// Waits until the peers have taken the DISC message or a second has passed.
     pub(crate) fn wait_for_goodbye(&self) {
-        let all_said = || {
-            (0..self.places.len())
-                .filter_map(|position| self.at(position))
-                .all(|connection| connection.has_said_goodbye())
-        };
+        let all_said = || self.iter().all(|connection| connection.has_said_goodbye());
         // Whatever is not sent in time is not sent at all.
         let _ = self
             .session
@@ -335,7 +337,7 @@ impl Connections {
         for watch in &mut keep {
             watch.as_mut().stop();
         }
-        for connection in (0..self.places.len()).filter_map(|position| self.at(position)) {
+        for connection in self.iter() {
             connection.kill(Death::Ended);
         }
         for watch in keep {
@@ -345,7 +347,7 @@ impl Connections {
             connection.retire();
         }
         // Of a start that failed some may not have been watched.
-        for connection in (0..self.places.len()).filter_map(|position| self.at(position)) {
+        for connection in self.iter() {
             connection.retire();
         }
         self.session.fail_sent();

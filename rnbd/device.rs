@@ -217,6 +217,7 @@ impl Device {
     pub(crate) fn publish_state(&self, control: &Control) {
         let state = control.state;
         registry::publish(self.index, control.availability());
+        self.observed.set_state(state);
         self.is_connected.store(state.is_connected(), Relaxed);
         self.is_stopping.store(state == State::Stopping, Relaxed);
         self.is_going_away.store(state.is_going_away(), Relaxed);

@@ -6,6 +6,8 @@
 
 #![forbid(unsafe_code)]
 
+mod progress;
+
 use core::fmt::Write;
 
 use kernel::{
@@ -15,6 +17,7 @@ use kernel::{
     seq_print,
     str::CString,
     sync::{
+        aref::ARef,
         atomic::{
             Atomic,
             Relaxed, //
@@ -29,6 +32,7 @@ use super::{
     config::ExportSize,
     device::{
         settings::Settings,
+        state::State,
         Device, //
     },
     kapi::{
@@ -63,6 +67,8 @@ pub(crate) struct Observed {
     server_flags: Atomic<u32>,
     #[pin]
     backend: SpinLock<Option<Arc<KVec<u8>>>>,
+    #[pin]
+    state: SpinLock<State>,
 }
 
 impl Observed {
@@ -80,9 +86,15 @@ impl Observed {
                 timeout_jiffies: Atomic::new(0),
                 server_flags: Atomic::new(0),
                 backend <- new_spinlock!(None, "rnbd::Observed::backend"),
+                state <- new_spinlock!(State::Free, "rnbd::Observed::state"),
             }),
             GFP_KERNEL,
         )
+    }
+
+    /// The device has gone to another state.
+    pub(crate) fn set_state(&self, state: State) {
+        *self.state.lock() = state;
     }
 
     /// A session begins.
@@ -142,21 +154,25 @@ impl Show<Device> for ShowBackend {
 }
 
 /// Files in the device's debugfs directory.
-const FILES: usize = 5;
+const FILES: usize = 7;
 
 /// Makes the device's debugfs directory.
 ///
 /// # Errors
 ///
 /// debugfs is not there, or is full.
-pub(crate) fn directory(index: u32, observed: &Arc<Observed>) -> Result<Dir> {
-    let name = CString::try_from_fmt(fmt!("nbd{index}"))?;
+pub(crate) fn directory(disk: &Disk<Device>) -> Result<Dir> {
+    let name = CString::try_from_fmt(fmt!("nbd{}", disk.index))?;
     let mut dir = Dir::new(&name, Some(&registry::debugfs_root()?), FILES)?;
+    let observed = &disk.observed;
     dir.file::<Tasks, _>(c"tasks", observed.clone())?;
     dir.file::<SizeBytes, _>(c"size_bytes", observed.clone())?;
     dir.file::<Timeout, _>(c"timeout", observed.clone())?;
     dir.file::<BlockSizeBits, _>(c"blocksize_bits", observed.clone())?;
     dir.file::<Flags, _>(c"flags", observed.clone())?;
+    // The directory goes with the session, and with it this hold on the disk.
+    dir.file::<progress::Status, _>(c"status", ARef::from(disk))?;
+    dir.file::<progress::Connections, _>(c"connections", ARef::from(disk))?;
     Ok(dir)
 }
 

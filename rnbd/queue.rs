@@ -136,14 +136,17 @@ fn expire(connections: &Connections, request: &TimedOut) -> Timer {
         }
         Expiry::KillAndResend | Expiry::Resend => {
             // What is still in the old socket must not be executed after what is sent from now on.
-            if let Some(connection) = connection {
+            if let Some(connection) = &connection {
                 connection.kill(Death::TimedOut);
             }
         }
     }
     // If somebody else holds the request, the death of the connection makes it hand it on.
     if let Some(request) = slots.take_sent(tag, id, number) {
-        session.hand_on(request);
+        match connection {
+            Some(connection) => connection.hand_on(request),
+            None => session.hand_on(request, None),
+        }
     }
     Timer::Done
 }

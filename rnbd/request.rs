@@ -23,6 +23,7 @@
 
 #![forbid(unsafe_code)]
 
+mod census;
 mod claim;
 mod drain;
 mod outgoing;

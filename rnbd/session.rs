@@ -31,6 +31,7 @@ use kernel::{
 };
 
 use super::{
+    connection::record::Record,
     device::Device,
     kapi::{
         ratelimit::RateLimit,
@@ -122,6 +123,9 @@ pub(crate) struct Session {
     server_flags: Atomic<u32>,
     /// The session's request timeout; 0 if the user has set none.
     timeout_jiffies: Atomic<u32>,
+    /// Requests that were sent again, and that failed without an answer.
+    resent: Atomic<u64>,
+    failed: Atomic<u64>,
     #[pin]
     clock: DelayedWork<Session>,
 }
@@ -164,6 +168,8 @@ impl Session {
                 dead_connection_jiffies: Atomic::new(0),
                 server_flags: Atomic::new(0),
                 timeout_jiffies: Atomic::new(0),
+                resent: Atomic::new(0),
+                failed: Atomic::new(0),
                 clock <- new_delayed_work!("rnbd::Session::clock"),
             }),
             GFP_KERNEL,
@@ -180,6 +186,12 @@ impl Session {
     /// How it stands.
     pub(crate) fn mode(&self) -> Mode {
         self.liveness.lock().mode
+    }
+
+    /// How it stands, and how many connections live.
+    pub(crate) fn standing(&self) -> (Mode, u32) {
+        let liveness = self.liveness.lock();
+        (liveness.mode, liveness.live)
     }
 
     /// Whether the user has asked for the end.
@@ -293,12 +305,38 @@ impl Session {
     }
 
     /// What to do with a request whose connection has died: it is sent again (or parked, or refused)
-    /// by being dispatched again, unless the user has asked for the end.
-    pub(crate) fn hand_on(&self, request: Started<Device>) {
-        match self.mode() {
-            Mode::Active | Mode::Expired => request.requeue(),
-            Mode::Disconnecting | Mode::Ended => request.complete(Status::IoError),
+    /// by being dispatched again, unless the user has asked for the end. `record` is that of the
+    /// connection's place.
+    pub(crate) fn hand_on(&self, request: Started<Device>, record: Option<&Record>) {
+        if self.is_ending() {
+            return self.fail(request);
         }
+        self.resent.fetch_add(1, Relaxed);
+        if let Some(record) = record {
+            record.count_resent();
+        }
+        request.requeue();
+    }
+
+    /// Fails a request that was not answered.
+    fn fail(&self, request: Started<Device>) {
+        self.count_failed();
+        request.complete(Status::IoError);
+    }
+
+    /// A request fails without an answer of a server.
+    pub(crate) fn count_failed(&self) {
+        self.failed.fetch_add(1, Relaxed);
+    }
+
+    /// How many requests were sent again.
+    pub(crate) fn resent(&self) -> u64 {
+        self.resent.load(Relaxed)
+    }
+
+    /// How many requests failed without an answer.
+    pub(crate) fn failed(&self) -> u64 {
+        self.failed.load(Relaxed)
     }
 
     /// Whether requests that may not be sent again yet have to wait; otherwise they fail now.
@@ -310,13 +348,14 @@ impl Session {
     /// Fails the requests that wait for a reply, whatever the connection. Nobody sends any more.
     pub(crate) fn fail_sent(&self) {
         self.slots
-            .drain_sent_until(self.slots.newest_connection(), |request| {
-                request.complete(Status::IoError);
-            });
+            .drain_sent_until(self.slots.newest_connection(), |request| self.fail(request));
     }
 
     fn fail_parked(&self) {
-        self.unpark(|request| request.fail(Status::IoError));
+        self.unpark(|request| {
+            self.count_failed();
+            request.fail(Status::IoError);
+        });
     }
 
     fn unpark(&self, sink: impl FnMut(Idle<Device>)) {
@@ -340,7 +379,7 @@ impl Session {
         };
         self.fail_parked();
         self.slots
-            .drain_sent_until(newest, |request| request.complete(Status::IoError));
+            .drain_sent_until(newest, |request| self.fail(request));
     }
 }
 

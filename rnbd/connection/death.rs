@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 use kernel::{
+    fmt,
     prelude::*,
     sync::{
         atomic::{
@@ -33,11 +34,9 @@ use super::{
         },
         proto::Command,
         request::command,
-        session::{
-            session_err,
-            Mode, //
-        }, //
+        session::session_err, //
     },
+    record::Fault,
     send::Sender,
     Connection,
     Life,
@@ -82,6 +81,18 @@ impl Death {
     }
 }
 
+impl fmt::Display for Death {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::EndOfStream => f.write_str("the server closed it"),
+            Self::Broken(error) => f.write_fmt(fmt!("socket error {:?}", error)),
+            Self::Protocol(fault) => f.write_fmt(fmt!("protocol error: {}", fault)),
+            Self::TimedOut => f.write_str("no answer in time, giving it up"),
+            Self::Ended => f.write_str("the session ends"),
+        }
+    }
+}
+
 impl Connection {
     /// Ends the connection and hands on what was in flight on it, as far as that is allowed now.
     ///
@@ -113,7 +124,7 @@ impl Connection {
         self.report(death);
         self.shut_down(life);
         while let Some(request) = self.session.slots.drain_queue(&mut queue) {
-            self.session.hand_on(request);
+            self.hand_on(request);
         }
         if let Some(sender) = sender {
             self.drain(sender);
@@ -162,7 +173,7 @@ impl Connection {
         self.session.slots.drain_sent(
             self.id(),
             |request| all || !command(request.operation()).is_some_and(Command::modifies),
-            |request| self.session.hand_on(request),
+            |request| self.hand_on(request),
         )
     }
 
@@ -205,7 +216,7 @@ impl Connection {
         self.cut();
         self.session
             .slots
-            .drain_sent(self.id(), |_| true, |request| self.session.hand_on(request));
+            .drain_sent(self.id(), |_| true, |request| self.hand_on(request));
     }
 
     /// Waits until nobody is sending on a dead connection. That takes as long as one send that does
@@ -251,32 +262,20 @@ impl Connection {
             .enqueue::<Arc<Self>, EVENT>(self.clone());
     }
 
+    /// Says that the connection has died, unless the user has asked for that.
     fn report(&self, death: Death) {
         let session = &self.session;
-        let position = self.position;
-        match (death, session.mode()) {
-            (Death::Ended, _) | (_, Mode::Disconnecting | Mode::Ended) => (),
-            (Death::EndOfStream, _) => {
-                session_err!(session, "connection {}: the server closed it", position);
-            }
-            (Death::Broken(error), _) => {
-                session_err!(session, "connection {}: socket error {:?}", position, error);
-            }
-            (Death::Protocol(fault), _) => {
-                session_err!(
-                    session,
-                    "connection {}: protocol error: {}",
-                    position,
-                    fault
-                );
-            }
-            (Death::TimedOut, _) => session_err!(
-                session,
-                "connection {}: no answer in time, giving it up ({} left alive)",
-                position,
-                session.live()
-            ),
+        if death == Death::Ended || session.is_ending() {
+            return;
         }
+        self.record.note(Fault::Died(death));
+        session_err!(
+            session,
+            "connection {}: {} ({} left alive)",
+            self.position,
+            death,
+            session.live()
+        );
     }
 }
 

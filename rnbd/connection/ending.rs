@@ -16,13 +16,13 @@ use super::{
         },
         proto::{
             outcome,
-            Command,
             Outcome, //
         },
         request::command,
         session::session_err, //
     },
     receive::Receiver,
+    record::Fault,
     Connection, //
 };
 
@@ -53,6 +53,12 @@ impl Connection {
     ) {
         let answered = self.answered.load(Relaxed).wrapping_add(1);
         self.answered.store(answered, Relaxed);
+        match command(request.operation()) {
+            Some(command) if status == Status::Ok => {
+                receiver.tally.add_success(command, request.length_bytes());
+            }
+            _ => receiver.tally.add_error(),
+        }
         if receiver.over.len() == ENDED_TOGETHER {
             self.end_over(receiver);
         }
@@ -64,18 +70,19 @@ impl Connection {
 
     /// What the server says of a request.
     pub(super) fn verdict(&self, request: &Started<Device>, error: u32) -> Status {
-        let outcome = match command(request.operation()) {
-            Some(command) => outcome(command, error),
-            None => Outcome::IoError,
+        // Dispatch lets no other operation through.
+        let Some(command) = command(request.operation()) else {
+            return Status::IoError;
         };
+        let outcome = outcome(command, error);
         if outcome != Outcome::Ok {
-            session_err!(
-                self.session,
-                "the server answered {:?} at byte {} with error {}",
-                command(request.operation()).unwrap_or(Command::Disconnect),
-                request.offset_bytes(),
-                error
-            );
+            let fault = Fault::Refused {
+                command,
+                offset_bytes: request.offset_bytes(),
+                error,
+            };
+            self.record.note(fault);
+            session_err!(self.session, "connection {}: {}", self.position, fault);
         }
         status_of(outcome)
     }

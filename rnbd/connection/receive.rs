@@ -43,7 +43,8 @@ use super::{
             Claim,
             Mismatch, //
         },
-        session::session_err, //
+        session::session_err,
+        tally::Tally, //
     },
     ending::ENDED_TOGETHER,
     rx::{
@@ -79,6 +80,8 @@ pub(super) struct Receiver {
     table: Table,
     /// Requests that are over and have not been ended.
     pub(super) over: KVec<(Started<Device>, Status)>,
+    /// What was answered.
+    pub(super) tally: Tally,
     /// The last receive left nothing in the socket.
     is_all: bool,
     /// How much more is read and dropped.
@@ -94,6 +97,7 @@ impl Receiver {
             rx: Rx::new(),
             table: Table::new(flags)?,
             over: KVec::with_capacity(ENDED_TOGETHER, flags)?,
+            tally: Tally::default(),
             is_all: false,
             discard_left_bytes: DISCARD_MAX_BYTES,
         };
@@ -164,7 +168,7 @@ impl Connection {
     fn abandon(&self, rx: &mut Rx<Incoming>) {
         if let Some(incoming) = rx.take() {
             self.session.slots.release(tag(incoming.cookie));
-            self.session.hand_on(incoming.request);
+            self.hand_on(incoming.request);
         }
     }
 
@@ -303,7 +307,7 @@ impl Connection {
         if let Err(incoming) = rx.expect_payload(Incoming { cookie, request }, length_bytes) {
             // Only without a pending reply, and one is pending.
             self.session.slots.release(tag(incoming.cookie));
-            self.session.hand_on(incoming.request);
+            self.hand_on(incoming.request);
         }
     }
 
@@ -314,7 +318,7 @@ impl Connection {
         // Who drains the dead connection has not seen it while it was held.
         if self.dead.load(Relaxed) {
             if let Some(request) = self.session.slots.take_sent(tag, id, self.id()) {
-                self.session.hand_on(request);
+                self.hand_on(request);
             }
         }
     }

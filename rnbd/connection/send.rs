@@ -327,7 +327,7 @@ impl Connection {
         while let Some(item) = sender.tx.pop_unsent() {
             if let Item::Request(outgoing) = item {
                 self.session.slots.release(outgoing.tag);
-                self.session.hand_on(outgoing.request);
+                self.hand_on(outgoing.request);
             }
         }
     }

@@ -22,7 +22,7 @@ const NOTICE_TURNS: u32 = 64;
 impl Connections {
     /// Makes connections notice now that their peers have gone.
     pub(crate) fn notice_dead(&self) {
-        for connection in (0..self.places.len()).filter_map(|position| self.at(position)) {
+        for connection in self.iter() {
             // Replies that came before the end count, so it is reached by receiving, a few turns of it.
             for _ in 0..NOTICE_TURNS {
                 let has_gone = connection.is_alive() && connection.socket().events().is_hang_up();
@@ -35,8 +35,7 @@ impl Connections {
 
     /// Whether a live connection uses this socket.
     pub(crate) fn uses(&self, candidate: &Candidate) -> bool {
-        (0..self.places.len())
-            .filter_map(|position| self.at(position))
+        self.iter()
             .any(|connection| connection.is_alive() && connection.socket().is(candidate))
     }
 
@@ -48,14 +47,12 @@ impl Connections {
     /// `ENOMEM`; nothing has changed then.
     pub(crate) fn replace_dead(&self, candidate: Candidate) -> Result<bool> {
         let mut keep = self.keep.lock();
-        let dead = (0..self.places.len()).find(|position| {
-            self.at(*position)
-                .is_some_and(|connection| !connection.is_alive())
-        });
+        let dead = self.iter().position(|connection| !connection.is_alive());
         let Some((dead, place)) = dead.and_then(|dead| Some((dead, self.places.get(dead)?))) else {
             return Ok(false);
         };
-        let connection = Self::connect(&self.session, u32::try_from(dead)?, candidate)?;
+        let record = place.lock().record();
+        let connection = Self::connect(&self.session, u32::try_from(dead)?, record, candidate)?;
         self.forget_those_over(&mut keep);
         keep.reserve(1, GFP_KERNEL)?;
         let mut before = None;
@@ -66,6 +63,7 @@ impl Connections {
         if let Some(before) = before {
             // Nobody finds it any more who could stop it when its requests are sent again.
             before.abandon_peer();
+            before.bequeath();
         }
         // Watched only now: it may die at once, and has to have been counted by then.
         let watched = self.watch(&mut keep, &connection);

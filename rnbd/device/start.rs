@@ -52,6 +52,7 @@ impl Device {
         let (before, owner_before) = (control.state, control.owner);
         self.check_sockets(disk, control)?;
         control.state.advance(State::Starting).map_err(|_| EBUSY)?;
+        self.observed.set_state(control.state);
         control.owner = owner;
         let result = self.try_start(disk, control, pid);
         let after = if result.is_ok() {
@@ -108,7 +109,7 @@ impl Device {
             _pid: observe::PID.create(disk)?,
             _backend: backend,
             // An aid: the device works without.
-            _debugfs: observe::directory(self.index, &self.observed).ok(),
+            _debugfs: observe::directory(disk).ok(),
             _module: module,
         });
         control.last_scan = Some(Scan::new(disk)?);

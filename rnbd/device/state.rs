@@ -77,6 +77,19 @@ impl State {
         Ok(())
     }
 
+    /// Returns its name as users see it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Free => "free",
+            Self::SettingUp => "setting-up",
+            Self::Starting => "starting",
+            Self::Running => "running",
+            Self::Stopping => "stopping",
+            Self::Draining => "draining",
+            Self::Removing => "removing",
+        }
+    }
+
     /// Says whether a session is on its way out: it will be gone soon, by itself or when its openers
     /// close.
     pub(crate) const fn is_going_away(self) -> bool {
@@ -133,6 +146,17 @@ mod tests {
     fn the_table_names_no_move_twice() {
         for (index, step) in MOVES.iter().enumerate() {
             assert!(!MOVES[index + 1..].contains(step), "{step:?}");
+        }
+    }
+
+    #[test]
+    fn no_two_states_have_one_name() {
+        let names = ALL.map(State::name);
+        for (index, name) in names.iter().enumerate() {
+            assert!(
+                !name.is_empty() && !names[index + 1..].contains(name),
+                "{name}"
+            );
         }
     }
 

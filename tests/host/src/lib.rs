@@ -21,6 +21,7 @@ mod rnbd {
     pub(crate) mod limits;
     pub(crate) mod proto;
     pub(crate) mod spread;
+    pub(crate) mod tally;
 
     pub(crate) mod connection {
         pub(crate) mod rx;
