@@ -4,9 +4,6 @@
 
 #include <string.h>
 
-#define MARK(number)                                                                  \
-	asm volatile(".byte 0x0f, 0x1f, 0x84, 0x00; .long %c0" ::"i"(number) : "memory")
-
 int main(int argc, char **argv)
 {
 	if (argc == 2 && !strcmp(argv[1], "start")) {

@@ -6,4 +6,7 @@
 #define START_MARKER 0x4e424401
 #define STOP_MARKER 0x4e424402
 
+#define MARK(number)                                                                  \
+	asm volatile(".byte 0x0f, 0x1f, 0x84, 0x00; .long %c0" ::"i"(number) : "memory")
+
 #endif

@@ -9,11 +9,15 @@
  *     sessions many DEVICES
  *         connect so many devices without naming an index; then measure around
  *         them; disconnect them all, and leave the devices
+ *     sessions counted INDEX CONNECTIONS COUNT
+ *         connect and disconnect COUNT times and say, for each time that the
+ *         instruction counter has stopped, what it has counted
  *
  * The end of a disconnect is when the device shows no pid, every socket of the
  * session is gone from the kernel, and a CONNECT to the index succeeds (the
  * time of that CONNECT itself does not count, refusals before it do).
  */
+#include "markers.h"
 #include "nbd_family.h"
 #include "peers.h"
 
@@ -40,6 +44,7 @@ enum {
 };
 
 static struct family family;
+static int says_what_was_counted;
 
 static double now_us(void)
 {
@@ -52,6 +57,31 @@ static double now_us(void)
 static void report(const char *metric, double value)
 {
 	printf("%s %.3f\n", metric, value);
+}
+
+/* Without an instruction counter the markers do nothing. */
+static int counted_connect(const struct attach *attach, int *index)
+{
+	int error;
+
+	MARK(START_MARKER);
+	error = family_connect(&family, attach, index);
+	MARK(STOP_MARKER);
+	if (says_what_was_counted)
+		puts(error ? "refused" : "connect");
+	return error;
+}
+
+static int counted_disconnect(int index)
+{
+	int error;
+
+	MARK(START_MARKER);
+	error = family_disconnect(&family, index);
+	MARK(STOP_MARKER);
+	if (says_what_was_counted)
+		puts(error ? "refused" : "disconnect");
+	return error;
 }
 
 /* Sockets in the kernel: what the first line of sockstat says. */
@@ -93,7 +123,7 @@ static int connect_once(int *index, int connections, int flags, double *took_us)
 	for (int i = 0; i < connections; i++)
 		sockets[i] = peers_connection();
 	started = now_us();
-	error = family_connect(&family, &attach, index);
+	error = counted_connect(&attach, index);
 	*took_us = now_us() - started;
 	for (int i = 0; i < connections; i++)
 		close(sockets[i]);
@@ -129,7 +159,7 @@ static double connect_patiently(int *index, int connections, int flags, double *
 static void disconnect_once(int index, int sockets_before, double *reply_us, double *gone_us)
 {
 	double started = now_us();
-	int error = family_disconnect(&family, index);
+	int error = counted_disconnect(index);
 
 	*reply_us = now_us() - started;
 	if (error)
@@ -173,6 +203,13 @@ static void cycles(int index, int connections, int other, int flags, int count)
 		report("connect_us", took_us);
 		report("disconnect_reply_us", reply_us);
 	}
+}
+
+static void counted(int index, int connections, int count)
+{
+	says_what_was_counted = 1;
+	for (int i = 0; i < count; i++)
+		session_between(index, connections, 0);
 }
 
 /* Of the disturbing thread; opened early, because sockets are counted. */
@@ -279,9 +316,12 @@ int main(int argc, char **argv)
 	family_open(&family);
 	if (argc == 7 && !strcmp(argv[1], "cycles") && atoi(argv[3]) <= MOST_CONNECTIONS)
 		cycles(atoi(argv[2]), atoi(argv[3]), atoi(argv[4]), atoi(argv[5]), atoi(argv[6]));
+	else if (argc == 5 && !strcmp(argv[1], "counted") && atoi(argv[3]) <= MOST_CONNECTIONS)
+		counted(atoi(argv[2]), atoi(argv[3]), atoi(argv[4]));
 	else if (argc == 3 && !strcmp(argv[1], "many") && atoi(argv[2]) <= MOST_DEVICES)
 		many(atoi(argv[2]));
 	else
-		errx(2, "usage: sessions cycles INDEX CONNECTIONS OTHER FLAGS COUNT | many DEVICES");
+		errx(2, "usage: sessions cycles INDEX CONNECTIONS OTHER FLAGS COUNT | many DEVICES"
+			" | counted INDEX CONNECTIONS COUNT");
 	return 0;
 }
