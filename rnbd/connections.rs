@@ -227,7 +227,10 @@ impl Connections {
             }
         }
         if !self.session.is_ending() {
-            session_err!(self.session, "no connection left, failing a request");
+            session_err!(
+                self.session,
+                "failing requests: no connection lives; attach again, or reconfigure"
+            );
         }
         self.session.count_failed();
         Err(request.reject(Status::IoError))

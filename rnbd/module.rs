@@ -40,14 +40,14 @@ impl kernel::Module for Driver {
         let numbering = check_parameters()?;
         let major = Major::register(registry::MAJOR, c"nbd").map_err(|_| {
             pr_err!(
-                "major {} is in use: is another nbd driver loaded?\n",
+                "major {} is in use: if another nbd driver is loaded, unload it first\n",
                 registry::MAJOR
             );
             EIO
         })?;
         let registry = registry::open(numbering)?;
         let netlink = netlink::register().map_err(|_| {
-            pr_err!("the netlink family nbd is in use: is another nbd driver loaded?\n");
+            pr_err!("the netlink family nbd is in use: unload the other nbd driver first\n");
             EINVAL
         })?;
         registry::make_devices(&numbering);

@@ -17,7 +17,10 @@ use super::{
     },
     connections::Connections,
     control::ioctl,
-    device::Device,
+    device::{
+        settings::TIMEOUT_DEFAULT_S,
+        Device, //
+    },
     expiry::{
         self,
         Expiry, //
@@ -129,8 +132,9 @@ fn expire(connections: &Connections, request: &TimedOut) -> Timer {
         Expiry::Keep => {
             session_err!(
                 session,
-                "no answer for {} timeouts, and no limit is set",
-                expiries
+                "no answer for {} times {} s, and no timeout is set: disconnect to give up",
+                expiries,
+                TIMEOUT_DEFAULT_S
             );
             return Timer::Rearm;
         }

@@ -34,7 +34,10 @@ use super::{
         },
         proto::Command,
         request::command,
-        session::session_err, //
+        session::{
+            session_err,
+            Mode, //
+        }, //
     },
     record::Fault,
     send::Sender,
@@ -269,13 +272,13 @@ impl Connection {
             return;
         }
         self.record.note(Fault::Died(death));
-        session_err!(
-            session,
-            "connection {}: {} ({} left alive)",
-            self.position,
-            death,
-            session.live()
-        );
+        let position = self.position;
+        let then = match session.standing() {
+            (_, 1..) => "the others go on",
+            (Mode::Active, _) => "requests wait for a new connection",
+            _ => "it was the last, requests fail until there is a new one",
+        };
+        session_err!(session, "connection {position}: {death}: {then}");
     }
 }
 

@@ -185,7 +185,11 @@ impl Connection {
         let received = match result {
             Ok(Received { bytes: 0, .. }) => {
                 if !rx.at_message_boundary() {
-                    session_err!(self.session, "the stream ends in the middle of a reply");
+                    let position = self.position();
+                    session_err!(
+                        self.session,
+                        "connection {position}: the stream ends in the middle of a reply"
+                    );
                 }
                 self.kill(Death::EndOfStream);
                 return Next::Again;
@@ -250,7 +254,11 @@ impl Connection {
     fn kill_for(self: &Arc<Self>, fault: RxFault) {
         match fault {
             RxFault::BadMagic(magic) => {
-                session_err!(self.session, "wrong magic ({:#x})", magic);
+                let position = self.position();
+                session_err!(
+                    self.session,
+                    "connection {position}: a reply begins with {magic:#x}"
+                );
                 self.kill(Death::Protocol("wrong magic"));
             }
             RxFault::Overrun => self.kill(Death::Protocol("more bytes than asked for")),

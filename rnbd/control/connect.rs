@@ -70,7 +70,10 @@ fn connect_index(request: &ConnectRequest, index: u32) -> Result<u32> {
             return Err(EBUSY);
         }
         Found::Removing => {
-            index_refusal!(Some(index), "connect: the device is going down");
+            index_refusal!(
+                Some(index),
+                "connect: the device is going down: try again when it is gone"
+            );
             return Err(EINVAL);
         }
         Found::Nothing => make(request)?,
@@ -118,7 +121,10 @@ fn claim(disk: &Disk<Device>) -> Result<Held<'_>> {
     let mut control = disk.control.lock();
     if control.state.is_going_away() {
         if control.removal.is_some() {
-            refusal!(disk, "connect: the device is going down\n");
+            refusal!(
+                disk,
+                "connect: the device is going down: try again when it is gone\n"
+            );
             return Err(EINVAL);
         }
         drop(control);
@@ -129,11 +135,17 @@ fn claim(disk: &Disk<Device>) -> Result<Held<'_>> {
     match control.state {
         State::Free => Ok(control),
         State::Removing => {
-            refusal!(disk, "connect: the device is going down\n");
+            refusal!(
+                disk,
+                "connect: the device is going down: try again when it is gone\n"
+            );
             Err(EINVAL)
         }
         _ => {
-            refusal!(disk, "connect: the device is in use\n");
+            refusal!(
+                disk,
+                "connect: the device is in use: disconnect it, or choose another\n"
+            );
             Err(EBUSY)
         }
     }

@@ -56,7 +56,10 @@ pub(crate) fn reconfigure(request: &ReconfigureRequest) -> Result {
             connections
         }
         _ => {
-            refusal!(&*disk, "reconfigure: it is not run by netlink\n");
+            refusal!(
+                &*disk,
+                "reconfigure: no session runs that was set up by netlink\n"
+            );
             return Err(EINVAL);
         }
     };
@@ -144,7 +147,10 @@ fn replace_dead(disk: &Disk<Device>, connections: &Connections, fds: &KVec<u32>)
     if fds.is_empty() || used {
         Ok(())
     } else {
-        refusal!(disk, "reconfigure: no connection is dead\n");
+        refusal!(
+            disk,
+            "reconfigure: no connection is dead, so no socket is needed\n"
+        );
         Err(EBUSY)
     }
 }

@@ -62,7 +62,10 @@ pub(crate) fn set_sock(disk: &Disk<Device>, fd: usize) -> Result {
     })?;
     let mut control = disk.control.lock();
     if !matches!(control.state, State::Free | State::SettingUp) {
-        refusal!(disk, "no socket can be added to a running device\n");
+        refusal!(
+            disk,
+            "no socket can be added to a running device: disconnect it first\n"
+        );
         return Err(EBUSY);
     }
     let candidate = candidate(disk, fd)?;
@@ -178,7 +181,10 @@ pub(crate) fn do_it(disk: &Disk<Device>) -> Result {
         let mut control = disk.control.lock();
         check_ioctl_owned(disk, &control)?;
         if !matches!(control.state, State::Free | State::SettingUp) {
-            refusal!(disk, "a session runs, or is not gone yet\n");
+            refusal!(
+                disk,
+                "a session runs, or still has openers: disconnect it and close it\n"
+            );
             return Err(EBUSY);
         }
         disk.start(disk, &mut control, Owner::Openers, current!().pid())?;

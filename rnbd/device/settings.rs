@@ -23,7 +23,9 @@ use super::super::{
 };
 
 /// The block layer's timeout where the user has set none.
-const TIMEOUT_DEFAULT_JIFFIES: u32 = 30 * HZ;
+pub(crate) const TIMEOUT_DEFAULT_S: u32 = 30;
+
+const TIMEOUT_DEFAULT_JIFFIES: u32 = TIMEOUT_DEFAULT_S * HZ;
 
 /// The settings of one session; they are back at their defaults when it is over.
 pub(crate) struct Settings {

@@ -94,7 +94,11 @@ impl Device {
             _ => {
                 let before = core::mem::replace(&mut control.settings.size, size);
                 if let Err(error) = self.apply_limits(disk, control) {
-                    refusal!(disk, "the limits cannot be changed: {:?}\n", error);
+                    refusal!(
+                        disk,
+                        "the limits cannot be changed now: {:?}; try again with less I/O\n",
+                        error
+                    );
                     control.settings.size = before;
                     return Err(error);
                 }

@@ -80,7 +80,10 @@ impl Device {
         if settings.sockets.len() > 1
             && !settings.server_flags.contains(ServerFlags::CAN_MULTI_CONN)
         {
-            refusal!(disk, "the server does not allow several connections\n");
+            refusal!(
+                disk,
+                "the server does not allow several connections: give one socket\n"
+            );
             return Err(EINVAL);
         }
         Ok(())
