@@ -52,4 +52,6 @@ mod rx_ahead;
 #[cfg(test)]
 mod spread;
 #[cfg(test)]
+mod states;
+#[cfg(test)]
 mod tx;
