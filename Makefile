@@ -30,7 +30,7 @@ rust_metadata := $(KDIR)/rust/libkernel.rmeta
 
 .PHONY: modules install uninstall setup build fmt fmt-check clippy check-host check-architecture \
 	check check-all check-install deb \
-	demo docs rust-analyzer shell clean help
+	demo docs rustdoc rust-analyzer shell clean help
 .DEFAULT_GOAL := modules
 
 modules: $(if $(wildcard $(rust_metadata)),,no-rust-metadata)
@@ -105,6 +105,9 @@ bench-quick:
 bench-connect:
 	@scripts/bench connect
 
+rustdoc:
+	@scripts/rustdoc
+
 rust-analyzer:
 	@scripts/rust-analyzer
 
@@ -131,6 +134,7 @@ help:
 	@echo "make clippy        lint the module"
 	@echo "make check-host    the tests that need no kernel"
 	@echo "make docs          Documentation/ as web pages in build/docs/"
+	@echo "make rustdoc       the driver's documentation comments as web pages in build/rustdoc/"
 	@echo "make rust-analyzer rust-project.json for an editor"
 	@echo "make shell         a shell in the Debian root"
 	@echo "make clean         remove build/; the cache (~/.cache/rnbd) stays"
