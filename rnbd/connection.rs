@@ -48,7 +48,6 @@ use kernel::{
 pub(crate) use self::death::Death;
 use self::{
     receive::Receiver,
-    record::Record,
     send::Sender, //
 };
 use super::{
@@ -146,8 +145,6 @@ pub(crate) struct Connection {
     id: Atomic<ConnectionId>,
     /// Its place among the session's connections, for messages.
     position: u32,
-    /// What that place remembers.
-    record: Arc<Record>,
     session: Arc<Session>,
     socket: Arc<Socket>,
     /// Large payload is spliced into the socket.
@@ -191,7 +188,6 @@ impl Connection {
     pub(crate) fn new(
         session: Arc<Session>,
         position: u32,
-        record: Arc<Record>,
         socket: Arc<Socket>,
     ) -> Result<Arc<Self>> {
         let splices = splicing() == Splice::Tcp && socket.is_bare_tcp();
@@ -199,7 +195,6 @@ impl Connection {
             pin_init!(Self {
                 id: Atomic::new(0),
                 position,
-                record,
                 session,
                 socket,
                 splices,

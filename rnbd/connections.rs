@@ -28,7 +28,6 @@ use kernel::{
 
 use super::{
     connection::{
-        record::Record,
         Connection,
         Death, //
     },
@@ -113,7 +112,7 @@ impl Connections {
     ) -> Result<Arc<Self>> {
         let mut connections = KVec::with_capacity(candidates.len(), GFP_KERNEL)?;
         for (candidate, position) in candidates.into_iter().zip(0..) {
-            let connection = Self::connect(&session, position, Record::new()?, candidate)?;
+            let connection = Self::connect(&session, position, candidate)?;
             connections.push(connection, GFP_KERNEL)?;
         }
         let spread = Spread {
@@ -153,11 +152,10 @@ impl Connections {
     fn connect(
         session: &Arc<Session>,
         position: u32,
-        record: Arc<Record>,
         candidate: Candidate,
     ) -> Result<Arc<Connection>> {
         let socket: Arc<Socket> = Arc::new(candidate.engage(), GFP_KERNEL)?;
-        Connection::new(session.clone(), position, record, socket)
+        Connection::new(session.clone(), position, socket)
     }
 
     /// Starts to receive on a connection.

@@ -17,7 +17,6 @@ use kernel::{
     seq_print,
     str::CString,
     sync::{
-        aref::ARef,
         atomic::{
             Atomic,
             Relaxed, //
@@ -97,6 +96,11 @@ impl Observed {
         *self.state.lock() = state;
     }
 
+    /// The state it is in.
+    fn state(&self) -> State {
+        *self.state.lock()
+    }
+
     /// A session begins.
     pub(crate) fn begin(&self, pid: i32, settings: &Settings) {
         self.pid.store(pid, Relaxed);
@@ -154,25 +158,33 @@ impl Show<Device> for ShowBackend {
 }
 
 /// Files in the device's debugfs directory.
-const FILES: usize = 7;
+const FILES: usize = 5;
+
+/// Makes the driver's debugfs directory, with the files about all devices.
+///
+/// # Errors
+///
+/// As for [`directory`].
+pub(crate) fn root() -> Result<Arc<Dir>> {
+    let mut dir = Dir::new(c"nbd", None, 2)?;
+    dir.file::<progress::Devices, _>(c"devices", ())?;
+    dir.file::<progress::Connections, _>(c"connections", ())?;
+    Ok(Arc::new(dir, GFP_KERNEL)?)
+}
 
 /// Makes the device's debugfs directory.
 ///
 /// # Errors
 ///
 /// debugfs is not there, or is full.
-pub(crate) fn directory(disk: &Disk<Device>) -> Result<Dir> {
-    let name = CString::try_from_fmt(fmt!("nbd{}", disk.index))?;
+pub(crate) fn directory(index: u32, observed: &Arc<Observed>) -> Result<Dir> {
+    let name = CString::try_from_fmt(fmt!("nbd{index}"))?;
     let mut dir = Dir::new(&name, Some(&registry::debugfs_root()?), FILES)?;
-    let observed = &disk.observed;
     dir.file::<Tasks, _>(c"tasks", observed.clone())?;
     dir.file::<SizeBytes, _>(c"size_bytes", observed.clone())?;
     dir.file::<Timeout, _>(c"timeout", observed.clone())?;
     dir.file::<BlockSizeBits, _>(c"blocksize_bits", observed.clone())?;
     dir.file::<Flags, _>(c"flags", observed.clone())?;
-    // The directory goes with the session, and with it this hold on the disk.
-    dir.file::<progress::Status, _>(c"status", ARef::from(disk))?;
-    dir.file::<progress::Connections, _>(c"connections", ARef::from(disk))?;
     Ok(dir)
 }
 

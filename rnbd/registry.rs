@@ -12,6 +12,7 @@
 mod indexes;
 mod load;
 mod removal;
+mod survey;
 
 use kernel::{
     prelude::*,
@@ -30,6 +31,11 @@ pub(crate) use self::{
     removal::{
         remove_soon,
         Removal, //
+    },
+    survey::{
+        for_each,
+        status,
+        status_of_all, //
     }, //
 };
 use super::{
@@ -54,7 +60,10 @@ use super::{
             OwnedQueue, //
         }, //
     },
-    observe::Observed,
+    observe::{
+        self,
+        Observed, //
+    },
     session::Queues, //
 };
 
@@ -68,9 +77,6 @@ const QUEUE_DEPTH: u32 = 128;
 /// periods. The queue is per CPU, so that of those which do not wait only one runs: they all need the same
 /// locks of the driver core.
 const REMOVALS_AT_ONCE: u16 = 256;
-
-/// How many devices are listed before others get their turn.
-const STATUS_AT_ONCE: usize = 64;
 
 /// What is known about an index.
 enum Entry {
@@ -134,9 +140,7 @@ pub(crate) fn open(numbering: Numbering) -> Result<Registration> {
         )?,
         scans: OwnedQueue::new(fmt!("nbd-scan"), Flags::UNBOUND, 0)?,
         // An aid: the driver works without.
-        debugfs: Dir::new(c"nbd", None, 0)
-            .and_then(|dir| Ok(Arc::new(dir, GFP_KERNEL)?))
-            .ok(),
+        debugfs: observe::root().ok(),
         reserves: None,
     };
     REGISTRY.init();
@@ -281,43 +285,6 @@ pub(crate) fn take_available() -> Result<Option<ARef<Disk<Device>>>> {
         }
         Ok(None)
     })
-}
-
-/// Whether the device `index` is connected; [`None`] if there is none. One that is being made or removed
-/// is there and not connected.
-///
-/// # Errors
-///
-/// See [`numbering`].
-pub(crate) fn status(index: u32) -> Result<Option<bool>> {
-    with(|registry| Ok(registry.devices.get(&index).map(Entry::is_connected)))
-}
-
-/// All devices, as in [`status`]. Others get their turn in between, so it is no picture of one moment.
-///
-/// # Errors
-///
-/// `ENOMEM`.
-pub(crate) fn status_of_all() -> Result<KVVec<(u32, bool)>> {
-    let mut all = KVVec::new();
-    let mut from = Some(0);
-    while let Some(first) = from {
-        all.reserve(STATUS_AT_ONCE, GFP_KERNEL)?;
-        from = with(|registry| Ok(status_from(registry, first, &mut all)))?;
-    }
-    Ok(all)
-}
-
-/// Adds the next devices from the index `first` on, and returns where to go on.
-fn status_from(registry: &mut Registry, first: u32, all: &mut KVVec<(u32, bool)>) -> Option<u32> {
-    let mut cursor = registry.devices.cursor_lower_bound_mut(&first)?;
-    for _ in 1..STATUS_AT_ONCE {
-        let (index, entry) = cursor.current();
-        // There is room for as many.
-        let _ = all.push_within_capacity((*index, entry.is_connected()));
-        cursor = cursor.move_next()?;
-    }
-    Some(*cursor.current().0)
 }
 
 /// Takes the index `wanted`, or the lowest one that is free, for a device to be made.

@@ -31,7 +31,7 @@ use kernel::{
 };
 
 use super::{
-    connection::record::Record,
+    connection::record::Records,
     device::Device,
     kapi::{
         ratelimit::RateLimit,
@@ -127,6 +127,8 @@ pub(crate) struct Session {
     resent: Atomic<u64>,
     failed: Atomic<u64>,
     #[pin]
+    pub(crate) records: Records,
+    #[pin]
     clock: DelayedWork<Session>,
 }
 
@@ -170,6 +172,7 @@ impl Session {
                 timeout_jiffies: Atomic::new(0),
                 resent: Atomic::new(0),
                 failed: Atomic::new(0),
+                records <- Records::new(),
                 clock <- new_delayed_work!("rnbd::Session::clock"),
             }),
             GFP_KERNEL,
@@ -305,15 +308,15 @@ impl Session {
     }
 
     /// What to do with a request whose connection has died: it is sent again (or parked, or refused)
-    /// by being dispatched again, unless the user has asked for the end. `record` is that of the
-    /// connection's place.
-    pub(crate) fn hand_on(&self, request: Started<Device>, record: Option<&Record>) {
+    /// by being dispatched again, unless the user has asked for the end. `position` is the place of that
+    /// connection.
+    pub(crate) fn hand_on(&self, request: Started<Device>, position: Option<u32>) {
         if self.is_ending() {
             return self.fail(request);
         }
         self.resent.fetch_add(1, Relaxed);
-        if let Some(record) = record {
-            record.count_resent();
+        if let Some(position) = position {
+            self.records.count_resent(position);
         }
         request.requeue();
     }

@@ -271,7 +271,7 @@ impl Connection {
         if death == Death::Ended || session.is_ending() {
             return;
         }
-        self.record.note(Fault::Died(death));
+        self.note(Fault::Died(death));
         let position = self.position;
         let then = match session.standing() {
             (_, 1..) => "the others go on",

@@ -81,7 +81,7 @@ impl Connection {
                 offset_bytes: request.offset_bytes(),
                 error,
             };
-            self.record.note(fault);
+            self.note(fault);
             session_err!(self.session, "connection {}: {}", self.position, fault);
         }
         status_of(outcome)

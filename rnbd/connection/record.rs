@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is remembered of a place among a session's connections beyond the life of the one that is in
-//! it: what went wrong last, and the counts of those before. Its spinlock is taken where something has
-//! gone wrong, and by who looks.
+//! What a session remembers of the places of its connections, beyond the life of the one that is in a
+//! place: what went wrong last, and the counts of those before. Its spinlock is taken where something
+//! has gone wrong, and by who looks.
 
 #![forbid(unsafe_code)]
 
@@ -10,10 +10,7 @@ use kernel::{
     fmt,
     new_spinlock,
     prelude::*,
-    sync::{
-        Arc,
-        SpinLock, //
-    }, //
+    sync::SpinLock, //
 };
 
 use super::{
@@ -70,7 +67,7 @@ pub(crate) struct Incident {
     pub(crate) at_ms: u64,
 }
 
-/// What a [`Record`] has to tell.
+/// What is known of one place.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Account {
     /// What was answered on the connections that were here before.
@@ -82,38 +79,53 @@ pub(crate) struct Account {
     pub(crate) last: Option<Incident>,
 }
 
-/// The record of one place.
+/// The accounts of a session's places. There are none until one has something to tell, so a session
+/// that goes well pays nothing for them.
 #[pin_data]
-pub(crate) struct Record {
+pub(crate) struct Records {
     #[pin]
-    account: SpinLock<Account>,
+    accounts: SpinLock<KVec<Account>>,
 }
 
-impl Record {
-    /// One with nothing in it.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    pub(crate) fn new() -> Result<Arc<Self>> {
-        Arc::pin_init(
-            pin_init!(Self {
-                account <- new_spinlock!(Account::default(), "rnbd::Record"),
-            }),
-            GFP_KERNEL,
-        )
+impl Records {
+    /// Without any account.
+    pub(crate) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            accounts <- new_spinlock!(KVec::new(), "rnbd::Records"),
+        })
     }
 
-    /// Something has gone wrong.
-    pub(super) fn note(&self, fault: Fault) {
+    /// A request of the connection at `position` is sent again.
+    pub(crate) fn count_resent(&self, position: u32) {
+        self.update(position, |account| {
+            account.resent = account.resent.wrapping_add(1);
+        });
+    }
+
+    /// Something has gone wrong with the connection at `position`.
+    fn note(&self, position: u32, fault: Fault) {
         let at_ms = monotonic_ms();
-        self.account.lock().last = Some(Incident { fault, at_ms });
+        self.update(position, |account| {
+            account.last = Some(Incident { fault, at_ms });
+        });
     }
 
-    /// A request is sent again.
-    pub(crate) fn count_resent(&self) {
-        let mut account = self.account.lock();
-        account.resent = account.resent.wrapping_add(1);
+    fn get(&self, position: u32) -> Account {
+        let accounts = self.accounts.lock();
+        accounts.get(position as usize).copied().unwrap_or_default()
+    }
+
+    fn update(&self, position: u32, change: impl FnOnce(&mut Account)) {
+        let position = position as usize;
+        let mut accounts = self.accounts.lock();
+        if accounts.len() <= position {
+            // What helps those who look is not worth a reserve: without memory it is not remembered.
+            let flags = GFP_NOWAIT | __GFP_NOWARN;
+            let _ = accounts.resize(position.saturating_add(1), Account::default(), flags);
+        }
+        if let Some(account) = accounts.get_mut(position) {
+            change(account);
+        }
     }
 }
 
@@ -130,7 +142,7 @@ impl Connection {
 
     /// Hands on a request that this connection carries out no more.
     pub(crate) fn hand_on(&self, request: Started<Device>) {
-        self.session.hand_on(request, Some(&self.record));
+        self.session.hand_on(request, Some(self.position));
     }
 
     /// What was answered here.
@@ -139,24 +151,25 @@ impl Connection {
         place.as_ref().map_or_else(Tally::default, |it| it.tally)
     }
 
+    /// Something has gone wrong.
+    pub(super) fn note(&self, fault: Fault) {
+        self.session.records.note(self.position, fault);
+    }
+
     /// What there is to tell of its place now.
     pub(crate) fn account(&self) -> Account {
-        let mut account = *self.record.account.lock();
+        let mut account = self.session.records.get(self.position);
         account.tally.add(&self.tally());
         account
     }
 
-    /// The record for the connection that has taken the place of this dead one. A turn of receiving that
-    /// runs ends before this, and no other one counts.
+    /// Another connection has taken the place of this dead one. A turn of receiving that runs ends
+    /// before this, and no other one counts.
     pub(crate) fn bequeath(&self) {
         let tally = self.tally();
-        let mut account = self.record.account.lock();
-        account.tally.add(&tally);
-        account.reconnects = account.reconnects.wrapping_add(1);
-    }
-
-    /// What its place remembers.
-    pub(crate) fn record(&self) -> Arc<Record> {
-        self.record.clone()
+        self.session.records.update(self.position, |account| {
+            account.tally.add(&tally);
+            account.reconnects = account.reconnects.wrapping_add(1);
+        });
     }
 }

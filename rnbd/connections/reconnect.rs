@@ -51,8 +51,7 @@ impl Connections {
         let Some((dead, place)) = dead.and_then(|dead| Some((dead, self.places.get(dead)?))) else {
             return Ok(false);
         };
-        let record = place.lock().record();
-        let connection = Self::connect(&self.session, u32::try_from(dead)?, record, candidate)?;
+        let connection = Self::connect(&self.session, u32::try_from(dead)?, candidate)?;
         self.forget_those_over(&mut keep);
         keep.reserve(1, GFP_KERNEL)?;
         let mut before = None;

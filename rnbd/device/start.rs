@@ -112,7 +112,7 @@ impl Device {
             _pid: observe::PID.create(disk)?,
             _backend: backend,
             // An aid: the device works without.
-            _debugfs: observe::directory(disk).ok(),
+            _debugfs: observe::directory(self.index, &self.observed).ok(),
             _module: module,
         });
         control.last_scan = Some(Scan::new(disk)?);

@@ -11,22 +11,31 @@ def _number(text):
     return int(text) if text.isdigit() else text
 
 
+def _lines(name, device):
+    """The lines about a device in one of the files, as {key: value}; numbers are numbers."""
+    found = []
+    for line in (device.debugfs.parent / name).read_text().splitlines():
+        line, _, fault = line.partition(" last_error=")
+        whose, *pairs = line.split()
+        if whose == device.name:
+            found.append({key: _number(value) for key, value in
+                          (pair.split("=", 1) for pair in pairs)})
+            if fault:
+                found[-1]["last_error"] = fault
+    return found
+
+
 def status(device):
-    """`status` as {key: value}; numbers are numbers."""
-    pairs = (line.split(": ", 1) for line in (device.debugfs / "status").read_text().splitlines())
-    return {key: _number(value) for key, value in pairs}
+    """What is said of a device; a free one is not mentioned."""
+    found = _lines("devices", device)
+    if len(found) > 1:
+        raise AssertionError(f"{device.name} is there {len(found)} times")
+    return found[0] if found else {"state": "free"}
 
 
 def connections(device):
-    """`connections` as one such dictionary a connection, in order."""
-    found = []
-    for line in (device.debugfs / "connections").read_text().splitlines():
-        line, _, fault = line.partition(" last_error=")
-        fields = dict(word.split("=", 1) for word in line.split())
-        found.append({key: _number(value) for key, value in fields.items()})
-        if fault:
-            found[-1]["last_error"] = fault
-    return found
+    """What is said of each of its connections, in order."""
+    return _lines("connections", device)
 
 
 def served(requests):
