@@ -7,6 +7,7 @@ reports whole milliseconds.
 
 import dataclasses
 
+import bare
 from fio_jobs import Job
 
 KIB = 1 << 10
@@ -56,12 +57,13 @@ def bar_jobs():
         yield large(direction, MIB, 4, 120)
 
 
-def quick(server):
+def quick(servers):
     """The jobs above, and four connections on two processors."""
-    for transport in TRANSPORTS:
-        yield Session(server, transport, 1, tuple(bar_jobs()))
-        four = tuple(small(direction, 128, 4000) for direction in DIRECTIONS)
-        yield Session(server, transport, 4, four)
+    for server in servers:
+        for transport in TRANSPORTS:
+            yield Session(server, transport, 1, tuple(bar_jobs()))
+            four = tuple(small(direction, 128, 4000) for direction in DIRECTIONS)
+            yield Session(server, transport, 4, four)
 
 
 def full_jobs():
@@ -83,7 +85,7 @@ def full_jobs():
 
 
 def full():
-    """Both servers, both transports, and connections from one to more than there are processors."""
+    """All servers, both transports, and connections from one to more than there are processors."""
     for server in ("null", "memory"):
         for transport in TRANSPORTS:
             yield Session(server, transport, 1, tuple(full_jobs()))
@@ -95,3 +97,4 @@ def full():
                 for depth, jobs in ((32, 1), (128, 1), (32, 4))
             )
             yield Session("null", transport, connections, jobs)
+    yield from quick([bare.KIND])

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
 """The servers that devices are attached to: one of each kind and transport, for a whole run.
 
-"null" throws writes away and reads zeros, "memory" keeps what is written; both are nbdkit. With one
-thread for each connection (-t 1) the server costs least, so that the driver weighs most.
+"null" throws writes away and reads zeros, "memory" keeps what is written; both are nbdkit, with one
+thread for each connection (-t 1), under the load of fio. "bare" is a server and a load of our own
+that cost least.
 """
 
 import contextlib
 import pathlib
 
+import bare
+import fio_jobs
 import server_process
 
 SIZE_BYTES = 64 << 20
@@ -29,6 +32,27 @@ class Servers(contextlib.ExitStack):
             self.running[key] = self.enter_context(server)
         return self.running[key]
 
+    @contextlib.contextmanager
+    def attached(self, session, index=0):
+        """A device with the server and the connections of this session."""
+        if session.server == bare.KIND:
+            with bare.attached(session.transport, session.connections, index) as (device, server):
+                self.running[bare.KIND] = server
+                try:
+                    yield device
+                finally:
+                    del self.running[bare.KIND]
+            return
+        address = self.address(session.server, session.transport)
+        with server_process.nbd_client(address, index, session.connections) as device:
+            yield device
+
+    def run(self, session, node, jobs):
+        """Run these jobs one after the other; gives the figures of each."""
+        if session.server == bare.KIND:
+            return bare.run(node, jobs)
+        return [fio_jobs.figures(report) for report in fio_jobs.run(node, jobs)]
+
     def threads(self):
         """The thread numbers of all servers, as they are now."""
         return {
@@ -36,4 +60,3 @@ class Servers(contextlib.ExitStack):
             for address in self.running.values()
             for task in pathlib.Path(f"/proc/{address.process.pid}/task").iterdir()
         }
-
