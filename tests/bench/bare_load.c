@@ -6,7 +6,8 @@
  *     bare_load DEVICE read|write BLOCK_BYTES DEPTH BATCH COUNT
  *
  * Fills the queue to DEPTH, and then waits for BATCH requests and puts as many new ones in. Prints
- * how many requests were timed and how many nanoseconds they took; an eighth more comes before.
+ * how many requests were timed, how many nanoseconds they took, and how many requests there were with
+ * those before, an eighth.
  */
 #define _GNU_SOURCE
 #include <err.h>
@@ -150,7 +151,8 @@ int main(int argc, char **argv)
 	run(&load, count / WARM_UP);
 	started_ns = now_ns();
 	run(&load, count);
-	printf("%llu %llu\n", (unsigned long long)count,
-	       (unsigned long long)(now_ns() - started_ns));
+	printf("%llu %llu %llu\n", (unsigned long long)count,
+	       (unsigned long long)(now_ns() - started_ns),
+	       (unsigned long long)(count + count / WARM_UP));
 	return 0;
 }
