@@ -98,6 +98,6 @@ mod parameters {
     word_param!(
         splice,
         c"tcp",
-        "sockets that take large writes by reference and not by copy: off, tcp (default: tcp)"
+        "sockets that take large writes by reference, not by copy: off, tcp, all (default: tcp)"
     );
 }

@@ -15,6 +15,7 @@
 mod death;
 mod ending;
 mod first_use;
+mod linger;
 mod receive;
 pub(crate) mod record;
 mod rx;
@@ -47,6 +48,7 @@ use kernel::{
 
 pub(crate) use self::death::Death;
 use self::{
+    linger::Linger,
     receive::Receiver,
     send::Sender, //
 };
@@ -137,6 +139,7 @@ struct State {
     has_retried: bool,
     /// Those who listen to events are told of the death.
     is_told: bool,
+    linger: Linger,
 }
 
 /// One connection of a session.
@@ -149,6 +152,8 @@ pub(crate) struct Connection {
     socket: Arc<Socket>,
     /// Large payload is spliced into the socket.
     splices: bool,
+    /// What was spliced may stay in the socket when the connection has died.
+    lingers: bool,
     /// Some has been.
     has_spliced: Atomic<bool>,
     #[pin]
@@ -190,7 +195,9 @@ impl Connection {
         position: u32,
         socket: Arc<Socket>,
     ) -> Result<Arc<Self>> {
-        let splices = splicing() == Splice::Tcp && socket.is_bare_tcp();
+        let splicing = splicing();
+        let lingers = splicing == Splice::All && socket.is_unix();
+        let splices = lingers || splicing != Splice::Off && socket.is_bare_tcp();
         Arc::pin_init(
             pin_init!(Self {
                 id: Atomic::new(0),
@@ -198,6 +205,7 @@ impl Connection {
                 session,
                 socket,
                 splices,
+                lingers,
                 has_spliced: Atomic::new(false),
                 state <- new_spinlock!(
                     State {
@@ -211,6 +219,7 @@ impl Connection {
                         back_off_ms: send::BACK_OFF_MIN_MS,
                         has_retried: false,
                         is_told: false,
+                        linger: Linger::new(),
                     },
                     "rnbd::Connection::state"
                 ),
@@ -255,7 +264,7 @@ impl Connection {
     /// Whether it has died and nothing of it is waited for any more.
     pub(crate) fn is_over(&self) -> bool {
         let state = self.state.lock();
-        state.life == Life::Closed && matches!(state.role, Role::Gone)
+        state.life == Life::Closed && matches!(state.role, Role::Gone) && !state.linger.is_holding()
     }
 
     /// Queues a request, and with `last` sends it and those before it; otherwise [`Connection::flush`]
@@ -318,7 +327,7 @@ impl Connection {
             (queue, self.take_role(&mut state), is_fresh)
         };
         while let Some(request) = self.session.slots.drain_queue(&mut queue) {
-            self.hand_on(request);
+            self.hand_on_at_once(request);
         }
         if is_fresh {
             self.say_only_goodbye();
@@ -359,6 +368,9 @@ impl WorkItem<IO> for Connection {
     fn run(this: Arc<Self>) {
         let more = this.receive();
         this.resume();
+        if !this.is_alive() {
+            this.look_after_pages();
+        }
         if more {
             this.kick();
         }

@@ -72,7 +72,7 @@ fn check_parameters() -> Result<Numbering> {
         EINVAL
     })?;
     if Splice::parse(splice.get()).is_none() {
-        pr_err!("splice must be off or tcp\n");
+        pr_err!("splice must be off, tcp or all\n");
         return Err(EINVAL);
     }
     // What the minor numbers really leave room for.

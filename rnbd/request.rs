@@ -19,6 +19,8 @@
 //! | `Receiving` | `Sent` | the receiver, when fault injection loses the reply |
 //! | `Sent` | `Empty` | the receiver, or who drains a dead connection |
 //! | `Queued`, `Sending`, `Receiving` | `Empty` | who drains a dead connection: the holder itself |
+//! | `Empty` | `Held` | who drained a dead connection whose socket keeps the request's pages |
+//! | `Held` | `Empty` | the work of that connection, or who ends the session |
 //! | `Parked` | `Empty` | reconnect, clock, disconnect |
 
 #![forbid(unsafe_code)]
@@ -80,6 +82,8 @@ enum Place {
     Sent(Started<Device>),
     /// With the receiver.
     Receiving,
+    /// Its connection has died, and the socket still refers to its pages.
+    Held(Started<Device>),
 }
 
 /// What is known about one tag.
@@ -95,13 +99,15 @@ struct Slot {
     next: Option<Tag>,
     /// How often its timer has run out.
     expiries: u32,
+    /// The socket refers to its pages, and may do so for longer than the connection lives.
+    lingers: bool,
 }
 
 impl Slot {
-    /// Takes the request if it waits for a reply.
-    fn take_sent(&mut self) -> Option<Started<Device>> {
+    /// Takes the request if it waits for a reply, or for the socket of a dead connection.
+    fn take(&mut self) -> Option<Started<Device>> {
         match core::mem::replace(&mut self.place, Place::Empty) {
-            Place::Sent(request) => {
+            Place::Sent(request) | Place::Held(request) => {
                 self.id = None;
                 Some(request)
             }
@@ -192,6 +198,7 @@ impl Slots {
                 generation: 0,
                 next: None,
                 expiries: 0,
+                lingers: false,
             },
             "rnbd::Slot"
         )
@@ -240,6 +247,7 @@ impl Slots {
             slot.generation = slot.generation.wrapping_add(1);
             slot.next = None;
             slot.expiries = 0;
+            slot.lingers = false;
             slot.place = Place::Queued(request);
         }
         queue.ends = Some(match queue.ends {
@@ -272,6 +280,7 @@ impl Slots {
                             tag: first.tag,
                         },
                         request,
+                        lingers: false,
                     });
                 }
                 other => slot.place = other,
@@ -283,7 +292,9 @@ impl Slots {
     pub(crate) fn sent(&self, outgoing: Outgoing) {
         // The tag came out of this table.
         if let Some(slot) = self.get(outgoing.tag) {
-            slot.lock().place = Place::Sent(outgoing.request);
+            let mut slot = slot.lock();
+            slot.lingers = outgoing.lingers;
+            slot.place = Place::Sent(outgoing.request);
         }
     }
 
@@ -326,10 +337,11 @@ impl Slots {
         connection: ConnectionId,
     ) -> Option<Started<Device>> {
         let mut slot = self.get(tag)?.lock();
-        if slot.id != Some(id) || slot.connection != connection {
+        let is_it = slot.id == Some(id) && slot.connection == connection;
+        if !is_it || !matches!(slot.place, Place::Sent(_)) {
             return None;
         }
-        slot.take_sent()
+        slot.take()
     }
 
     /// Keeps a request until a connection comes back.

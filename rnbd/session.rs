@@ -348,10 +348,12 @@ impl Session {
         liveness.mode == Mode::Active
     }
 
-    /// Fails the requests that wait for a reply, whatever the connection. Nobody sends any more.
+    /// Fails the requests that wait for a reply or are held, whatever the connection. Nobody sends any more.
     pub(crate) fn fail_sent(&self) {
         self.slots
-            .drain_sent_until(self.slots.newest_connection(), |request| self.fail(request));
+            .drain_sent_until(self.slots.newest_connection(), true, |request| {
+                self.fail(request)
+            });
     }
 
     fn fail_parked(&self) {
@@ -382,7 +384,7 @@ impl Session {
         };
         self.fail_parked();
         self.slots
-            .drain_sent_until(newest, |request| self.fail(request));
+            .drain_sent_until(newest, false, |request| self.fail(request));
     }
 }
 

@@ -11,6 +11,8 @@ pub(crate) enum Splice {
     Off,
     /// On TCP, which can be made to forget what it has not sent yet.
     Tcp,
+    /// On UNIX sockets as well, which cannot.
+    All,
 }
 
 impl Splice {
@@ -19,6 +21,7 @@ impl Splice {
         match text {
             b"off" => Some(Self::Off),
             b"tcp" => Some(Self::Tcp),
+            b"all" => Some(Self::All),
             _ => None,
         }
     }

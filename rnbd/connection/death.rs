@@ -127,7 +127,7 @@ impl Connection {
         self.report(death);
         self.shut_down(life);
         while let Some(request) = self.session.slots.drain_queue(&mut queue) {
-            self.hand_on(request);
+            self.hand_on_at_once(request);
         }
         if let Some(sender) = sender {
             self.drain(sender);
@@ -171,7 +171,7 @@ impl Connection {
     /// Hands on the requests that wait for a reply on a dead connection, and returns how many stay. One
     /// that changes data on the server may only be sent again when the peer cannot execute it any more,
     /// or its own time is up.
-    pub(super) fn drain_answerless(&self) -> usize {
+    pub(super) fn drain_answerless(self: &Arc<Self>) -> usize {
         let all = self.state.lock().life == Life::Closed || !self.session.waits();
         self.session.slots.drain_sent(
             self.id(),
@@ -182,14 +182,14 @@ impl Connection {
 
     /// Closes the connection if nothing waits for its peer any more: none of the `kept` requests, and
     /// nobody who is sending.
-    pub(super) fn close_if_done(&self, kept: usize) {
+    pub(super) fn close_if_done(self: &Arc<Self>, kept: usize) {
         if kept == 0 && matches!(self.state.lock().role, Role::Gone) {
             self.close();
         }
     }
 
     /// Closes a dead connection whose last requests have been taken by their timers.
-    pub(crate) fn close_if_answerless(&self) {
+    pub(crate) fn close_if_answerless(self: &Arc<Self>) {
         let kept = self.drain_answerless();
         self.close_if_done(kept);
     }
@@ -208,7 +208,7 @@ impl Connection {
     }
 
     /// The last step of a life: nothing is read any more, and nothing waits for the peer.
-    fn close(&self) {
+    fn close(self: &Arc<Self>) {
         {
             let mut state = self.state.lock();
             if !(Life::Closing..Life::Closed).contains(&state.life) {

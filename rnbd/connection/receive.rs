@@ -168,7 +168,7 @@ impl Connection {
     fn abandon(&self, rx: &mut Rx<Incoming>) {
         if let Some(incoming) = rx.take() {
             self.session.slots.release(tag(incoming.cookie));
-            self.hand_on(incoming.request);
+            self.hand_on_at_once(incoming.request);
         }
     }
 
@@ -315,12 +315,12 @@ impl Connection {
         if let Err(incoming) = rx.expect_payload(Incoming { cookie, request }, length_bytes) {
             // Only without a pending reply, and one is pending.
             self.session.slots.release(tag(incoming.cookie));
-            self.hand_on(incoming.request);
+            self.hand_on_at_once(incoming.request);
         }
     }
 
     /// Fault injection: the request goes on waiting, as if no reply had come.
-    fn lose_reply(&self, cookie: Cookie, request: Started<Device>) {
+    fn lose_reply(self: &Arc<Self>, cookie: Cookie, request: Started<Device>) {
         let (tag, id) = (tag(cookie), request.id());
         self.session.slots.unclaim(tag, request);
         // Who drains the dead connection has not seen it while it was held.

@@ -51,7 +51,7 @@ use super::{
 
 /// The least payload that is spliced. A smaller one leaves together with its header and those of others
 /// in one send, which saves more than its copy costs.
-const SPLICE_MIN_BYTES: u32 = 32 * 1024;
+pub(super) const SPLICE_MIN_BYTES: u32 = 32 * 1024;
 
 /// How many sends one turn makes before the I/O work takes over.
 const SENDS_PER_TURN: u32 = 64;
@@ -206,9 +206,10 @@ impl Connection {
     /// Moves requests from the queue into the machine.
     fn fill(&self, state: &mut State, tx: &mut Tx<Item>) {
         while tx.has_room() {
-            let Some(outgoing) = self.session.slots.dequeue(&mut state.queue) else {
+            let Some(mut outgoing) = self.session.slots.dequeue(&mut state.queue) else {
                 return;
             };
+            outgoing.lingers = self.lingers(&outgoing.request);
             let payload_bytes = outgoing.payload_bytes();
             let Some(mut header) = outgoing.header() else {
                 // Dispatch lets no such operation through; dropping the request fails it.
@@ -322,13 +323,19 @@ impl Connection {
 
     /// Hands on what is in the machine of a dead connection: as far as it was not sent to the last
     /// byte, no server can have executed it.
-    pub(super) fn drain(&self, mut sender: KBox<Sender>) {
+    pub(super) fn drain(self: &Arc<Self>, mut sender: KBox<Sender>) {
         self.hand_over_sent(&mut sender.tx);
+        let mut is_begun = true;
         while let Some(item) = sender.tx.pop_unsent() {
             if let Item::Request(outgoing) = item {
                 self.session.slots.release(outgoing.tag);
-                self.hand_on(outgoing.request);
+                // Only of the first some pages may be in the socket.
+                match is_begun {
+                    true => self.hand_on(outgoing.request),
+                    false => self.hand_on_at_once(outgoing.request),
+                }
             }
+            is_begun = false;
         }
     }
 }

@@ -15,6 +15,8 @@
 //! Every way out takes the value, so a request cannot be ended twice; dropping one ends it with
 //! an I/O error, so it cannot be forgotten either.
 
+mod tag;
+
 use core::{
     marker::PhantomData,
     mem::ManuallyDrop,
@@ -31,6 +33,7 @@ use kernel::{
     }, //
 };
 
+pub(crate) use self::tag::Tag;
 use super::{
     mq::{
         is_end_lost,
@@ -79,15 +82,6 @@ pub(crate) enum Operation {
     WriteZeroes,
     /// Anything else.
     Other,
-}
-
-/// Where a request sits in the tag set: stable from dispatch until it is ended or requeued.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Tag {
-    /// Number of the hardware context.
-    pub(crate) hctx: u16,
-    /// Driver tag in that hardware context.
-    pub(crate) tag: u16,
 }
 
 /// Names a request without giving any right to it.
@@ -167,11 +161,7 @@ impl<T: Driver> Owned<T> {
 
     fn tag(&self) -> Tag {
         // SAFETY: By the type invariant the request is live and has been dispatched.
-        let unique = unsafe { bindings::blk_mq_unique_tag(self.raw()) };
-        Tag {
-            hctx: (unique >> bindings::BLK_MQ_UNIQUE_TAG_BITS) as u16,
-            tag: (unique & bindings::BLK_MQ_UNIQUE_TAG_MASK) as u16,
-        }
+        unsafe { Tag::of(self.raw()) }
     }
 
     fn id(&self) -> RequestId {
@@ -298,6 +288,11 @@ impl<T: Driver> Started<T> {
         self.0.raw()
     }
 
+    /// Where it sits in the tag set.
+    pub(crate) fn tag(&self) -> Tag {
+        self.0.tag()
+    }
+
     /// What the request asks for.
     pub(crate) fn operation(&self) -> Operation {
         self.0.operation()
@@ -388,10 +383,6 @@ impl TimedOut {
     pub(crate) fn tag(&self) -> Tag {
         // SAFETY: By the contract of `from_raw` the memory is valid. `blk_mq_unique_tag()` reads
         // `mq_hctx`, which never changes for a request, and `tag`.
-        let unique = unsafe { bindings::blk_mq_unique_tag(self.0.as_ptr()) };
-        Tag {
-            hctx: (unique >> bindings::BLK_MQ_UNIQUE_TAG_BITS) as u16,
-            tag: (unique & bindings::BLK_MQ_UNIQUE_TAG_MASK) as u16,
-        }
+        unsafe { Tag::of(self.0.as_ptr()) }
     }
 }

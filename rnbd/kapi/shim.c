@@ -31,6 +31,17 @@ bool rnbd_socket_is_bare_tcp(const struct socket *sock)
 	return sk_is_tcp(sock->sk) && !inet_csk_has_ulp(sock->sk);
 }
 
+bool rnbd_socket_is_unix(const struct socket *sock)
+{
+	return sk_is_stream_unix(sock->sk);
+}
+
+/* What was sent is charged to the sender until the receiver has let go of it. */
+bool rnbd_socket_holds_sent(const struct socket *sock)
+{
+	return sk_wmem_alloc_get(sock->sk) > 0;
+}
+
 bool rnbd_socket_has_shutdown(const struct socket *sock)
 {
 	return sock->ops->shutdown != sock_no_shutdown;

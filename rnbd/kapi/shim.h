@@ -21,6 +21,8 @@ bool rnbd_socket_has_ended(const struct socket *sock);
 bool rnbd_socket_is_stream(const struct socket *sock);
 bool rnbd_socket_is_tcp(const struct socket *sock);
 bool rnbd_socket_is_bare_tcp(const struct socket *sock);
+bool rnbd_socket_is_unix(const struct socket *sock);
+bool rnbd_socket_holds_sent(const struct socket *sock);
 bool rnbd_socket_has_shutdown(const struct socket *sock);
 bool rnbd_socket_is_connected(const struct socket *sock);
 void rnbd_socket_reclassify(struct socket *sock);

@@ -42,6 +42,8 @@ extern "C" {
     fn rnbd_socket_is_stream(sock: *const bindings::socket) -> bool;
     fn rnbd_socket_is_tcp(sock: *const bindings::socket) -> bool;
     fn rnbd_socket_is_bare_tcp(sock: *const bindings::socket) -> bool;
+    fn rnbd_socket_is_unix(sock: *const bindings::socket) -> bool;
+    fn rnbd_socket_holds_sent(sock: *const bindings::socket) -> bool;
     fn rnbd_socket_has_shutdown(sock: *const bindings::socket) -> bool;
     fn rnbd_socket_is_connected(sock: *const bindings::socket) -> bool;
     fn rnbd_socket_has_ended(sock: *const bindings::socket) -> bool;
@@ -210,6 +212,18 @@ impl Socket {
     pub(crate) fn is_bare_tcp(&self) -> bool {
         // SAFETY: `Handle`'s type invariant.
         unsafe { rnbd_socket_is_bare_tcp(self.handle.raw()) }
+    }
+
+    /// Whether it is a UNIX socket.
+    pub(crate) fn is_unix(&self) -> bool {
+        // SAFETY: `Handle`'s type invariant.
+        unsafe { rnbd_socket_is_unix(self.handle.raw()) }
+    }
+
+    /// Whether anything that was sent, spliced pages among it, is still kept for the peer.
+    pub(crate) fn holds_sent(&self) -> bool {
+        // SAFETY: `Handle`'s type invariant.
+        unsafe { rnbd_socket_holds_sent(self.handle.raw()) }
     }
 
     /// Sends what fits of `source` now. `more` says that more will follow at once.

@@ -63,14 +63,46 @@ impl Slots {
     }
 
     /// Takes the requests that wait for a reply on any connection up to `newest` and hands them to
-    /// `sink`: for when none of these lives.
-    pub(crate) fn drain_sent_until(&self, newest: ConnectionId, sink: impl FnMut(Started<Device>)) {
+    /// `sink`: for when none of these lives. Those that linger are left to their connection, unless
+    /// there is none any more: `all`.
+    pub(crate) fn drain_sent_until(
+        &self,
+        newest: ConnectionId,
+        all: bool,
+        sink: impl FnMut(Started<Device>),
+    ) {
         // The numbers wrap: those in the half of the circle before `newest` are older.
         let is_older =
             |connection: ConnectionId| newest.wrapping_sub(connection) < ConnectionId::MAX / 2;
+        let is_wanted = |slot: &Slot| match slot.place {
+            Place::Sent(_) => all || !slot.lingers,
+            Place::Held(_) => all,
+            _ => false,
+        };
         self.drain(
             is_older,
-            |slot| matches!(slot.place, Place::Sent(_)) && is_older(slot.connection),
+            |slot| is_wanted(slot) && is_older(slot.connection),
+            sink,
+        );
+    }
+
+    /// Keeps a request of a connection that has died, whose socket still refers to the request's pages.
+    /// The caller holds the request.
+    pub(crate) fn hold(&self, connection: ConnectionId, request: Started<Device>) {
+        // A started request is in the table; otherwise dropping it fails it.
+        if let Some(slot) = self.get(request.tag()) {
+            let mut slot = slot.lock();
+            slot.connection = connection;
+            slot.id = Some(request.id());
+            slot.place = Place::Held(request);
+        }
+    }
+
+    /// Takes the requests that were held for `connection` and hands them to `sink`.
+    pub(crate) fn release_held(&self, connection: ConnectionId, sink: impl FnMut(Started<Device>)) {
+        self.drain(
+            |owner| owner == connection,
+            |slot| matches!(slot.place, Place::Held(_)) && slot.connection == connection,
             sink,
         );
     }
@@ -93,7 +125,7 @@ impl Slots {
                 if !wanted(&slot) {
                     continue;
                 }
-                slot.take_sent()
+                slot.take()
             };
             if let Some(request) = taken {
                 sink(request);

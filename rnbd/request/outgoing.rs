@@ -30,6 +30,8 @@ pub(crate) struct Outgoing {
     pub(crate) cookie: Cookie,
     /// The request.
     pub(crate) request: Started<Device>,
+    /// The socket will refer to its pages, perhaps for longer than the connection lives.
+    pub(crate) lingers: bool,
 }
 
 impl Outgoing {

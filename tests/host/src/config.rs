@@ -274,10 +274,11 @@ proptest! {
 }
 
 #[test]
-fn splice_is_one_of_two_words() {
+fn splice_is_one_of_three_words() {
     assert_eq!(Splice::parse(b"off"), Some(Splice::Off));
     assert_eq!(Splice::parse(b"tcp"), Some(Splice::Tcp));
-    for refused in ["", "tcp\n", "TCP", "all", "on", "off ", "1"] {
+    assert_eq!(Splice::parse(b"all"), Some(Splice::All));
+    for refused in ["", "tcp\n", "TCP", "unix", "on", "off ", "1"] {
         assert_eq!(Splice::parse(refused.as_bytes()), None, "{refused:?}");
     }
 }
