@@ -6,6 +6,7 @@ KDIR ?= /lib/modules/$(shell uname -r)/build
 MODNAME ?= rnbd
 DRIVER ?= rnbd
 KERNEL ?= stock
+SECONDS ?= 20
 TESTS ?=
 V ?=
 
@@ -95,6 +96,10 @@ demo:
 docs:
 	@scripts/docs
 
+.PHONY: fuzz
+fuzz:
+	@scripts/fuzz --seconds $(SECONDS)
+
 .PHONY: bench bench-quick bench-connect
 bench:
 	@scripts/bench io --counts
@@ -133,6 +138,7 @@ help:
 	@echo "make fmt           format the Rust sources; fmt-check only looks"
 	@echo "make clippy        lint the module"
 	@echo "make check-host    the tests that need no kernel"
+	@echo "make fuzz          the same code under libFuzzer, each target for SECONDS=20"
 	@echo "make docs          Documentation/ as web pages in build/docs/"
 	@echo "make rustdoc       the driver's documentation comments as web pages in build/rustdoc/"
 	@echo "make rust-analyzer rust-project.json for an editor"
