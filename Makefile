@@ -30,7 +30,7 @@ unsigned = $(if $(strip $(has_key)),,CONFIG_MODULE_SIG_ALL=)
 rust_metadata := $(KDIR)/rust/libkernel.rmeta
 
 .PHONY: modules install uninstall setup build fmt fmt-check clippy check-host check-architecture \
-	check check-all check-install deb \
+	check check-all check-install deb kselftest \
 	demo docs rustdoc rust-analyzer shell clean help
 .DEFAULT_GOAL := modules
 
@@ -84,6 +84,9 @@ check:
 check-all:
 	@scripts/check --driver $(DRIVER) --kernel all
 
+kselftest:
+	@scripts/kselftest --driver $(DRIVER) -- $(TESTS)
+
 deb:
 	@scripts/make-deb
 
@@ -133,6 +136,7 @@ help:
 	@echo "make bench-connect sessions compared: connect, disconnect, many devices, loading"
 	@echo "make deb           the Debian package rnbd-dkms, in build/"
 	@echo "make check-install that package with the real dpkg and DKMS; takes minutes"
+	@echo "make kselftest     the guest tests packaged and run as the kernel's kselftest; TESTS= DRIVER=rnbd|nbd"
 	@echo "make setup         bring the cache up to date (Debian root, kernel, Rust tree)"
 	@echo "make build         rnbd.ko and nbd.ko for the cached kernel"
 	@echo "make fmt           format the Rust sources; fmt-check only looks"
