@@ -39,6 +39,7 @@ enum {
 	MOST_DEVICES = 4096,
 	SIZE_BYTES = 8 << 20,
 	POLL_INTERVAL_NS = 5000,
+	SETTLE_NS = 10 * 1000 * 1000,
 	PATIENCE_US = 20 * 1000 * 1000,
 	REPEATS = 40,
 };
@@ -69,18 +70,6 @@ static int counted_connect(const struct attach *attach, int *index)
 	MARK(STOP_MARKER);
 	if (says_what_was_counted)
 		puts(error ? "refused" : "connect");
-	return error;
-}
-
-static int counted_disconnect(int index)
-{
-	int error;
-
-	MARK(START_MARKER);
-	error = family_disconnect(&family, index);
-	MARK(STOP_MARKER);
-	if (says_what_was_counted)
-		puts(error ? "refused" : "disconnect");
 	return error;
 }
 
@@ -138,6 +127,14 @@ static void pause_briefly(void)
 	nanosleep(&interval, NULL);
 }
 
+/* What a driver or udev goes on with after a connect, a look for partitions, is over then. */
+static void settle(void)
+{
+	const struct timespec time = { .tv_nsec = SETTLE_NS };
+
+	nanosleep(&time, NULL);
+}
+
 /* Connects, again and again while the driver refuses because of the last session. */
 static double connect_patiently(int *index, int connections, int flags, double *refused_us)
 {
@@ -155,11 +152,19 @@ static double connect_patiently(int *index, int connections, int flags, double *
 	}
 }
 
-/* Disconnects and waits; gives when the reply came and when everything was gone. */
+/*
+ * Disconnects a session that is at rest, and waits; gives when the reply came and when
+ * everything was gone.
+ */
 static void disconnect_once(int index, int sockets_before, double *reply_us, double *gone_us)
 {
-	double started = now_us();
-	int error = counted_disconnect(index);
+	double started;
+	int error;
+
+	settle();
+	started = now_us();
+	MARK(START_MARKER);
+	error = family_disconnect(&family, index);
 
 	*reply_us = now_us() - started;
 	if (error)
@@ -171,6 +176,9 @@ static void disconnect_once(int index, int sockets_before, double *reply_us, dou
 		pause_briefly();
 	}
 	*gone_us = now_us() - started;
+	MARK(STOP_MARKER);
+	if (says_what_was_counted)
+		puts("disconnect");
 }
 
 /* One session that is not measured. */
