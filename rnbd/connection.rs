@@ -15,6 +15,7 @@
 mod death;
 mod ending;
 mod first_use;
+mod goodbye;
 mod linger;
 mod receive;
 pub(crate) mod record;
@@ -48,6 +49,7 @@ use kernel::{
 
 pub(crate) use self::death::Death;
 use self::{
+    goodbye::Goodbye,
     linger::Linger,
     receive::Receiver,
     send::Sender, //
@@ -62,10 +64,14 @@ use super::{
     kapi::{
         poll::{
             Events,
+            Watch,
             Watcher, //
         },
         request::Idle,
-        socket::Socket, //
+        socket::{
+            Candidate,
+            Socket, //
+        }, //
     },
     request::{
         ConnectionId,
@@ -108,19 +114,6 @@ enum Role {
     Gone,
 }
 
-/// The message that announces the end.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Goodbye {
-    /// Not asked for.
-    None,
-    /// To be sent before anything else.
-    Wanted,
-    /// In the sender's hands.
-    Sending,
-    /// In the socket.
-    Sent,
-}
-
 /// What the state lock protects.
 struct State {
     life: Life,
@@ -149,7 +142,8 @@ pub(crate) struct Connection {
     /// Its place among the session's connections, for messages.
     position: u32,
     session: Arc<Session>,
-    socket: Arc<Socket>,
+    #[pin]
+    watch: Watch<Connection>,
     /// Large payload is spliced into the socket.
     splices: bool,
     /// What was spliced may stay in the socket when the connection has died.
@@ -166,6 +160,8 @@ pub(crate) struct Connection {
     answered: Atomic<u32>,
     /// The sender found the socket full, so room in it matters.
     wants_room: Atomic<bool>,
+    /// The I/O work was queued at some time.
+    was_kicked: Atomic<bool>,
     #[pin]
     receiver: Mutex<Option<KBox<Receiver>>>,
     #[pin]
@@ -185,7 +181,7 @@ impl_has_delayed_work! {
 }
 
 impl Connection {
-    /// A connection over `socket`, alive but not known to anybody.
+    /// A connection over a socket, alive but not known to anybody.
     ///
     /// # Errors
     ///
@@ -193,8 +189,9 @@ impl Connection {
     pub(crate) fn new(
         session: Arc<Session>,
         position: u32,
-        socket: Arc<Socket>,
+        candidate: Candidate,
     ) -> Result<Arc<Self>> {
+        let socket = candidate.engage();
         let splicing = splicing();
         let lingers = splicing == Splice::All && socket.is_unix();
         let splices = lingers || splicing != Splice::Off && socket.is_bare_tcp();
@@ -203,7 +200,7 @@ impl Connection {
                 id: Atomic::new(0),
                 position,
                 session,
-                socket,
+                watch <- Watch::new(socket),
                 splices,
                 lingers,
                 has_spliced: Atomic::new(false),
@@ -227,6 +224,7 @@ impl Connection {
                 queued: Atomic::new(0),
                 answered: Atomic::new(0),
                 wants_room: Atomic::new(false),
+                was_kicked: Atomic::new(false),
                 receiver <- new_mutex!(None, "rnbd::Connection::receiver"),
                 io <- new_work!("rnbd::Connection::io"),
                 retry <- new_delayed_work!("rnbd::Connection::retry"),
@@ -247,8 +245,22 @@ impl Connection {
     }
 
     /// Its socket.
-    pub(crate) fn socket(&self) -> &Arc<Socket> {
-        &self.socket
+    pub(crate) fn socket(&self) -> &Socket {
+        self.watch.socket()
+    }
+
+    /// Starts to receive. The socket is watched until the connection retires.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the socket cannot be polled.
+    pub(crate) fn listen(self: &Arc<Self>) -> Result {
+        let pending = self.watch.start(self.clone())?;
+        // What came before the watch brings no wake-up.
+        if !pending.is_only_writable() {
+            self.kick();
+        }
+        Ok(())
     }
 
     /// Whether it has not died.
@@ -307,43 +319,9 @@ impl Connection {
         }
     }
 
-    /// Takes no more requests, fails those that no byte was sent of, and sends DISC at the next message
-    /// boundary.
-    pub(crate) fn say_goodbye(self: &Arc<Self>) {
-        let (mut queue, sender, is_fresh) = {
-            let mut state = self.state.lock();
-            if state.life != Life::Live {
-                return;
-            }
-            state.life = Life::Leaving;
-            let queue = state.queue.take_all();
-            let is_fresh = matches!(state.role, Role::Fresh);
-            if is_fresh {
-                state.role = Role::Out;
-                state.goodbye = Goodbye::Sending;
-            } else {
-                state.goodbye = Goodbye::Wanted;
-            }
-            (queue, self.take_role(&mut state), is_fresh)
-        };
-        while let Some(request) = self.session.slots.drain_queue(&mut queue) {
-            self.hand_on_at_once(request);
-        }
-        if is_fresh {
-            self.say_only_goodbye();
-        } else if let Some(sender) = sender {
-            self.transmit(sender);
-        }
-    }
-
-    /// Whether DISC is in the socket, or cannot get there any more.
-    pub(crate) fn has_said_goodbye(&self) -> bool {
-        let state = self.state.lock();
-        state.goodbye == Goodbye::Sent || state.life >= Life::Closing
-    }
-
     /// Runs the I/O work soon.
     pub(crate) fn kick(self: &Arc<Self>) {
+        self.was_kicked.store(true, Relaxed);
         // Fails if it is queued already, which is as good.
         let _ = self
             .session

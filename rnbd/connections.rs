@@ -4,7 +4,7 @@
 //! new socket in a dead one's place, and ending them all.
 //!
 //! A place's spinlock protects which connection is there and nothing else; a hardware queue's cursor
-//! has one for the connection that is left unflushed. Both are leaves. `keep` is only taken by those who
+//! has one for the connection that is left unflushed. Both are leaves. `replaced` is only taken by those who
 //! change the set, and outside of a connection's locks.
 
 #![forbid(unsafe_code)]
@@ -27,24 +27,17 @@ use kernel::{
 };
 
 use super::{
-    connection::{
-        Connection,
-        Death, //
-    },
+    connection::Connection,
     device::Device,
     fallback::find_fallback,
     kapi::{
         pinned_slice::PinnedSlice,
-        poll::Watch,
         request::{
             Idle,
             Rejected,
             Status, //
         },
-        socket::{
-            Candidate,
-            Socket, //
-        },
+        socket::Candidate,
         time::HZ,
         wait::Sleep, //
     },
@@ -85,9 +78,6 @@ impl Cursor {
     }
 }
 
-/// A connection being watched, dead or alive.
-type Watched = Pin<KBox<Watch<Connection>>>;
-
 /// The set of connections. Its size is fixed when the session starts.
 #[pin_data]
 pub(crate) struct Connections {
@@ -95,8 +85,9 @@ pub(crate) struct Connections {
     spread: Spread,
     places: PinnedSlice<SpinLock<Arc<Connection>>>,
     cursors: PinnedSlice<Cursor>,
+    /// Dead connections that have been replaced, and for whose peers something still waits.
     #[pin]
-    keep: Mutex<KVec<Watched>>,
+    replaced: Mutex<KVec<Arc<Connection>>>,
 }
 
 impl Connections {
@@ -104,69 +95,51 @@ impl Connections {
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, and `EINVAL` for no socket at all; no socket is used then.
+    /// `ENOMEM`, and `EINVAL` for a socket that cannot be polled; no socket is used then.
     pub(crate) fn start(
         session: Arc<Session>,
         hctxs: u32,
         candidates: KVec<Candidate>,
     ) -> Result<Arc<Self>> {
-        let mut connections = KVec::with_capacity(candidates.len(), GFP_KERNEL)?;
-        for (candidate, position) in candidates.into_iter().zip(0..) {
-            let connection = Self::connect(&session, position, candidate)?;
-            connections.push(connection, GFP_KERNEL)?;
-        }
-        let spread = Spread {
-            queues: hctxs,
-            connections: u32::try_from(connections.len())?,
-        };
-        let watched = KVec::with_capacity(connections.len(), GFP_KERNEL)?;
-        let cursors = PinnedSlice::new(usize::try_from(hctxs)?, Cursor::new)?;
-        let mut rest = connections.iter();
-        let places = PinnedSlice::try_new(connections.len(), || {
-            let connection = rest.next().ok_or(EINVAL)?.clone();
+        let count = candidates.len();
+        let connections = u32::try_from(count)?;
+        let mut rest = (0..).zip(candidates);
+        let places = PinnedSlice::try_new(count, || {
+            let (position, candidate) = rest.next().ok_or(EINVAL)?;
+            let connection = Connection::new(session.clone(), position, candidate)?;
             Ok(new_spinlock!(connection, "rnbd::Place"))
         })?;
+        let cursors = PinnedSlice::new(usize::try_from(hctxs)?, Cursor::new)?;
         let this = Arc::pin_init(
-            try_pin_init!(Self {
+            pin_init!(Self {
                 session,
-                spread,
+                spread: Spread {
+                    queues: hctxs,
+                    connections,
+                },
                 places,
                 cursors,
-                keep <- new_mutex!(watched, "rnbd::Connections::keep"),
-            }? Error),
+                replaced <- new_mutex!(KVec::new(), "rnbd::Connections::replaced"),
+            }),
             GFP_KERNEL,
         )?;
-        for connection in &connections {
-            this.session.connection_up(|id| connection.set_id(id));
-        }
-        for connection in &connections {
-            let watched = this.watch(&mut this.keep.lock(), connection);
-            if watched.is_err() {
-                this.end();
-                watched?;
-            }
+        let listening = this.listen();
+        if listening.is_err() {
+            this.end();
+            listening?;
         }
         Ok(this)
     }
 
-    fn connect(
-        session: &Arc<Session>,
-        position: u32,
-        candidate: Candidate,
-    ) -> Result<Arc<Connection>> {
-        let socket: Arc<Socket> = Arc::new(candidate.engage(), GFP_KERNEL)?;
-        Connection::new(session.clone(), position, socket)
-    }
-
-    /// Starts to receive on a connection.
-    fn watch(&self, keep: &mut KVec<Watched>, connection: &Arc<Connection>) -> Result {
-        let (watch, pending) = Watch::new(connection.socket().clone(), connection.clone())?;
-        keep.push(watch, GFP_KERNEL)?;
-        // What came before the watch brings no wake-up.
-        if !pending.is_only_writable() {
-            connection.kick();
-        }
-        Ok(())
+    /// Counts the new connections, and starts to receive.
+    fn listen(&self) -> Result {
+        let mut rest = self.iter();
+        self.session.connections_up(self.count(), |id| {
+            if let Some(connection) = rest.next() {
+                connection.set_id(id);
+            }
+        });
+        self.iter().try_for_each(|connection| connection.listen())
     }
 
     /// What the connections share.
@@ -179,9 +152,9 @@ impl Connections {
         self.spread.connections
     }
 
-    /// The connections that are in the places now.
+    /// The connections that are in the places now, dead or alive.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Arc<Connection>> + '_ {
-        (0..self.places.len()).filter_map(|position| self.at(position))
+        self.places.iter().map(|place| place.lock().clone())
     }
 
     fn at(&self, position: usize) -> Option<Arc<Connection>> {
@@ -315,41 +288,39 @@ impl Connections {
     pub(crate) fn say_goodbye(&self) {
         self.session.begin_disconnect();
         for connection in self.iter() {
-            connection.say_goodbye();
+            connection.say_goodbye(false);
         }
     }
 
-    /// Waits until the peers have taken the DISC message or a second has passed.
-    pub(crate) fn wait_for_goodbye(&self) {
-        let all_said = || self.iter().all(|connection| connection.has_said_goodbye());
-        // Whatever is not sent in time is not sent at all.
-        let _ = self
-            .session
-            .changed
-            .wait(Sleep::Killable, GOODBYE_JIFFIES, all_said);
+    /// Announces the end, which is to follow, on every connection, and waits until the peers have taken
+    /// the DISC message or a second has passed.
+    pub(crate) fn take_leave(&self) {
+        self.session.begin_disconnect();
+        let mut all_said = true;
+        for connection in self.iter() {
+            all_said &= connection.say_goodbye(true);
+        }
+        if !all_said {
+            // Whatever is not sent in time is not sent at all.
+            let _ = self
+                .session
+                .changed
+                .wait(Sleep::Killable, GOODBYE_JIFFIES, || {
+                    self.iter().all(|connection| connection.has_said_goodbye())
+                });
+        }
     }
 
     /// Ends the session: every request in flight or parked fails, and when this returns no work of
     /// it runs and no socket is watched. May sleep, but waits for no peer.
     pub(crate) fn end(&self) {
         self.session.end();
-        let mut keep = core::mem::take(&mut *self.keep.lock());
-        // What a socket has to say from now on is known already.
-        for watch in &mut keep {
-            watch.as_mut().stop();
-        }
+        let replaced = core::mem::take(&mut *self.replaced.lock());
         for connection in self.iter() {
-            connection.kill(Death::Ended);
+            connection.end();
         }
-        for watch in keep {
-            let connection = watch.watcher().clone();
-            connection.kill(Death::Ended);
-            drop(watch);
-            connection.retire();
-        }
-        // Of a start that failed some may not have been watched.
-        for connection in self.iter() {
-            connection.retire();
+        for connection in replaced {
+            connection.end();
         }
         self.session.fail_sent();
         for cursor in self.cursors.iter() {

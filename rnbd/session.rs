@@ -232,15 +232,17 @@ impl Session {
         self.dead_connection_jiffies.store(jiffies, Relaxed);
     }
 
-    /// Counts a new connection, and sends what was parked for want of one.
+    /// Counts new connections, and sends what was parked for want of one.
     ///
-    /// `publish` makes the connection known under its new number; it is called with a spinlock
+    /// `publish` makes a connection known under its new number; it is called with a spinlock
     /// held, so that whoever finds the connection counted finds it published as well.
-    pub(crate) fn connection_up(&self, publish: impl FnOnce(ConnectionId)) {
+    pub(crate) fn connections_up(&self, count: u32, mut publish: impl FnMut(ConnectionId)) {
         {
             let mut liveness = self.liveness.lock();
-            publish(self.slots.next_connection());
-            liveness.live = liveness.live.saturating_add(1);
+            for _ in 0..count {
+                publish(self.slots.next_connection());
+            }
+            liveness.live = liveness.live.saturating_add(count);
             if liveness.mode == Mode::Expired {
                 liveness.mode = Mode::Active;
             }

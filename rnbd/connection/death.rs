@@ -132,12 +132,13 @@ impl Connection {
         if let Some(sender) = sender {
             self.drain(sender);
         }
-        // At the end of the session whoever ends it does so for all connections at once.
+        // At the end of the session whoever ends it does so for all connections at once, and nobody else
+        // waits for anything.
         if death != Death::Ended {
             let kept = self.drain_answerless();
             self.close_if_done(kept);
+            self.session.changed.wake_all();
         }
-        self.session.changed.wake_all();
     }
 
     /// A dead connection has less to wait for than it had.
@@ -152,8 +153,8 @@ impl Connection {
     fn shut_down(&self, life: Life) {
         match life {
             // The peer sees the end of our stream and, if it is a proper one, closes its end.
-            Life::Closing => self.socket.shutdown_send(),
-            Life::Abandoned => self.socket.abort(),
+            Life::Closing => self.socket().shutdown_send(),
+            Life::Abandoned => self.socket().abort(),
             _ => self.cut(),
         }
     }
@@ -162,9 +163,9 @@ impl Connection {
     /// as they will soon hold something else.
     fn cut(&self) {
         if self.has_spliced.load(Relaxed) && !self.is_idle() {
-            self.socket.abort();
+            self.socket().abort();
         } else {
-            self.socket.shutdown_both();
+            self.socket().shutdown_both();
         }
     }
 
@@ -204,7 +205,7 @@ impl Connection {
             }
             state.life = Life::Abandoned;
         }
-        self.socket.abort();
+        self.socket().abort();
     }
 
     /// The last step of a life: nothing is read any more, and nothing waits for the peer.
@@ -233,10 +234,21 @@ impl Connection {
             });
     }
 
-    /// Makes sure that nothing of a dead connection runs or waits any more; its watch is gone.
+    /// Ends the connection together with its session: afterwards nothing of it runs or waits any more.
+    ///
+    /// Not from the I/O work.
+    pub(crate) fn end(self: &Arc<Self>) {
+        // What the socket has to say from now on is known already.
+        self.watch.stop();
+        self.kill(Death::Ended);
+        self.retire();
+    }
+
+    /// Makes sure that nothing of a dead connection runs or waits any more.
     ///
     /// Not from the I/O work.
     pub(crate) fn retire(self: &Arc<Self>) {
+        self.watch.stop();
         let (is_told, has_retried, is_sending) = {
             let state = self.state.lock();
             let is_sending = !matches!(state.role, Role::Gone);
@@ -248,7 +260,10 @@ impl Connection {
         if has_retried || is_sending {
             cancel_delayed_sync_arc::<Self, RETRY>(self);
         }
-        cancel_sync_arc::<Self, IO>(self);
+        // Whoever could queue it now has been stopped.
+        if self.was_kicked.load(Relaxed) {
+            cancel_sync_arc::<Self, IO>(self);
+        }
         if is_told && cancel_sync_arc::<Self, EVENT>(self) {
             netlink::link_dead(self.session.index);
         }

@@ -16,19 +16,14 @@ use kernel::{
 };
 
 use super::{
-    super::{
-        kapi::credentials::ReclaimScope,
-        proto::REQUEST_BYTES, //
-    },
+    super::kapi::credentials::ReclaimScope,
+    goodbye::Goodbye,
     receive::Receiver,
     send::{
-        goodbye,
-        Item,
         Sender,
         BACK_OFF_MAX_MS, //
     },
     Connection,
-    Goodbye,
     Life,
     Role,
     State,
@@ -91,42 +86,5 @@ impl Connection {
             }
         }
         place.as_deref_mut()
-    }
-
-    /// Sends DISC on a connection on which nothing has been sent and nothing else will be; the caller
-    /// has taken the right to send. Only if not all of it fits a sender is made.
-    pub(super) fn say_only_goodbye(self: &Arc<Self>) {
-        let message = goodbye();
-        // Whatever is wrong, the sender will meet it again.
-        let sent_bytes = self.socket.send_bytes(&message).unwrap_or(0);
-        if sent_bytes < REQUEST_BYTES {
-            match Self::begun_goodbye(message, sent_bytes) {
-                Ok(sender) => return self.transmit(sender),
-                Err(error) => pr_debug!("a connection ends without DISC: {:?}\n", error),
-            }
-        }
-        let is_dead = {
-            let mut state = self.state.lock();
-            state.goodbye = Goodbye::Sent;
-            let is_dead = state.life >= Life::Closing;
-            state.role = if is_dead { Role::Gone } else { Role::Fresh };
-            is_dead
-        };
-        if is_dead {
-            let kept = self.drain_answerless();
-            self.close_if_done(kept);
-        }
-        self.session.changed.wake_all();
-    }
-
-    /// A sender in the middle of DISC.
-    fn begun_goodbye(message: [u8; REQUEST_BYTES], sent_bytes: usize) -> Result<KBox<Sender>> {
-        let mut sender = Sender::new(GFP_NOWAIT | __GFP_NOWARN)?;
-        sender
-            .tx
-            .push(Item::Goodbye, message, 0)
-            .map_err(|_| EINVAL)?;
-        sender.tx.advance(sent_bytes).map_err(|_| EINVAL)?;
-        Ok(sender)
     }
 }

@@ -84,7 +84,7 @@ impl Connection {
     pub(crate) fn hand_on(self: &Arc<Self>, request: Started<Device>) {
         let is_left = self.has_spliced.load(Relaxed)
             && self.lingers(&request)
-            && self.socket.holds_sent()
+            && self.socket().holds_sent()
             && !self.session.is_ending();
         if !is_left {
             return self.hand_on_at_once(request);
@@ -111,7 +111,7 @@ impl Connection {
         }
         // As far as they are waiting for nothing else.
         let kept = self.drain_answerless();
-        let is_free = !self.socket.holds_sent();
+        let is_free = !self.socket().holds_sent();
         let is_over = {
             let mut state = self.state.lock();
             let until_jiffies = state.linger.until_jiffies;

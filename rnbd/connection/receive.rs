@@ -222,14 +222,14 @@ impl Connection {
                 return Some(Err(EINVAL));
             }
             if taken_bytes < payload.length_bytes {
-                return Some(self.socket.receive(&destination));
+                return Some(self.socket().receive(&destination));
             }
         }
         // Behind a payload there may be no room for more pieces; then nothing but the payload is received.
         if destination.push_bytes(want.buffer) == 0 && destination.is_empty() {
             return Some(Err(EINVAL));
         }
-        Some(self.socket.receive(&destination))
+        Some(self.socket().receive(&destination))
     }
 
     /// Copies payload that was received ahead of time to where it belongs.
@@ -354,7 +354,7 @@ impl Connection {
             return Next::Wait;
         }
         let mut room = [0; DISCARD_BYTES];
-        match self.socket.receive_bytes(&mut room) {
+        match self.socket().receive_bytes(&mut room) {
             Ok(Received { bytes: 0, .. }) => self.kill(Death::EndOfStream),
             Ok(Received { bytes, .. }) => {
                 let received_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);

@@ -28,14 +28,11 @@ use super::{
             },
             trace, //
         },
-        proto::{
-            Command,
-            CommandFlags,
-            Cookie,
-            Request,
-            REQUEST_BYTES, //
-        },
         request::Outgoing, //
+    },
+    goodbye::{
+        disc,
+        Goodbye, //
     },
     tx::{
         Part,
@@ -43,7 +40,6 @@ use super::{
     },
     Connection,
     Death,
-    Goodbye,
     Life,
     Role,
     State, //
@@ -185,7 +181,7 @@ impl Connection {
         }
         let tx = &mut sender.tx;
         if state.goodbye == Goodbye::Wanted && tx.is_idle() {
-            if tx.push(Item::Goodbye, goodbye(), 0).is_ok() {
+            if tx.push(Item::Goodbye, disc(), 0).is_ok() {
                 state.goodbye = Goodbye::Sending;
             }
         } else if state.goodbye == Goodbye::None {
@@ -245,8 +241,8 @@ impl Connection {
             true if is_whole => return Sent::Progress,
             true => Err(EINVAL),
             false if is_spliced && !self.mark_spliced() => return Sent::Progress,
-            false if is_spliced => self.socket.splice(&source, more),
-            false => self.socket.send(&source, more),
+            false if is_spliced => self.socket().splice(&source, more),
+            false => self.socket().send(&source, more),
         };
         match result {
             Ok(sent_bytes) => match tx.advance(sent_bytes) {
@@ -359,16 +355,4 @@ fn add<'a>(source: &mut Source<'a>, part: Part<'a, Item>) -> bool {
         } => source.push_payload(&outgoing.request, offset_bytes, length_bytes) == length_bytes,
         Part::Payload { .. } => false,
     }
-}
-
-/// The DISC message.
-pub(super) fn goodbye() -> [u8; REQUEST_BYTES] {
-    Request {
-        command: Command::Disconnect,
-        flags: CommandFlags::default(),
-        cookie: Cookie::default(),
-        offset_bytes: 0,
-        length_bytes: 0,
-    }
-    .encode()
 }

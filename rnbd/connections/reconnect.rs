@@ -1,19 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Bringing a session's connections back: finding the dead ones and putting new sockets in their place.
-//! Takes `keep`, so that one does so at a time.
+//! Takes `replaced`, so that one does so at a time.
 
 #![forbid(unsafe_code)]
 
-use kernel::prelude::*;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
 
 use super::{
     super::{
-        connection::Death,
+        connection::{
+            Connection,
+            Death, //
+        },
         kapi::socket::Candidate, //
     },
-    Connections,
-    Watched, //
+    Connections, //
 };
 
 /// How many turns of receiving are spent on finding the end of a stream whose peer has gone.
@@ -46,16 +51,15 @@ impl Connections {
     ///
     /// `ENOMEM`; nothing has changed then.
     pub(crate) fn replace_dead(&self, candidate: Candidate) -> Result<bool> {
-        let mut keep = self.keep.lock();
+        let mut replaced = self.replaced.lock();
         let dead = self.iter().position(|connection| !connection.is_alive());
         let Some((dead, place)) = dead.and_then(|dead| Some((dead, self.places.get(dead)?))) else {
             return Ok(false);
         };
-        let connection = Self::connect(&self.session, u32::try_from(dead)?, candidate)?;
-        self.forget_those_over(&mut keep);
-        keep.reserve(1, GFP_KERNEL)?;
+        let connection = Connection::new(self.session.clone(), u32::try_from(dead)?, candidate)?;
+        replaced.reserve(1, GFP_KERNEL)?;
         let mut before = None;
-        self.session.connection_up(|id| {
+        self.session.connections_up(1, |id| {
             connection.set_id(id);
             before = Some(core::mem::replace(&mut *place.lock(), connection.clone()));
         });
@@ -63,13 +67,16 @@ impl Connections {
             // Nobody finds it any more who could stop it when its requests are sent again.
             before.abandon_peer();
             before.bequeath();
+            // There is room.
+            let _ = replaced.push_within_capacity(before);
         }
+        forget_those_over(&mut replaced);
         // Watched only now: it may die at once, and has to have been counted by then.
-        let watched = self.watch(&mut keep, &connection);
-        if watched.is_err() {
+        let listening = connection.listen();
+        if listening.is_err() {
             connection.kill(Death::Ended);
             connection.retire();
-            return watched.map(|()| false);
+            return listening.map(|()| false);
         }
         pr_info!(
             "block nbd{}: connection {} is back\n",
@@ -78,22 +85,16 @@ impl Connections {
         );
         Ok(true)
     }
+}
 
-    /// Lets go of the dead connections for whose peers nothing waits any more.
-    fn forget_those_over(&self, keep: &mut KVec<Watched>) {
-        let mut at = 0;
-        while let Some(watch) = keep.get(at) {
-            let connection = watch.watcher().clone();
-            if !connection.is_alive() {
-                connection.close_if_answerless();
-            }
-            if !connection.is_over() {
-                at = at.saturating_add(1);
-                continue;
-            }
-            // Ends the watch, after which nothing starts its work any more.
-            drop(keep.remove(at));
+/// Lets go of the dead connections for whose peers nothing waits any more.
+fn forget_those_over(replaced: &mut KVec<Arc<Connection>>) {
+    replaced.retain(|connection| {
+        connection.close_if_answerless();
+        let is_over = connection.is_over();
+        if is_over {
             connection.retire();
         }
-    }
+        !is_over
+    });
 }

@@ -43,8 +43,7 @@ impl Device {
         // Taken out only at the end, so that late requests and timers find out what goes on.
         if let Some(connections) = self.running() {
             if farewell == Farewell::Said {
-                connections.say_goodbye();
-                connections.wait_for_goodbye();
+                connections.take_leave();
             }
             connections.end();
         }

@@ -9,7 +9,7 @@
 
 use core::{
     cell::UnsafeCell,
-    mem::offset_of,
+    mem::ManuallyDrop,
     ptr,
     ptr::NonNull, //
 };
@@ -17,7 +17,14 @@ use core::{
 use kernel::{
     bindings,
     prelude::*,
-    sync::Arc,
+    sync::{
+        atomic::{
+            Atomic,
+            Full,
+            Release, //
+        },
+        Arc, //
+    },
     types::Opaque, //
 };
 
@@ -52,93 +59,121 @@ pub(crate) trait Watcher: Send + Sync + 'static {
     fn woken(this: &Arc<Self>, events: Events);
 }
 
-/// A registration on a socket's wait queue; dropping it ends it, after which no call is running.
+/// A socket, and a place on its wait queue.
+///
+/// It may be a part of the one who is told: who starts to watch is kept from then on, until
+/// [`Watch::stop`].
 ///
 /// # Invariants
 ///
-/// `head` is null, or the wait queue of `socket` with `entry` on it. `entry` is only used by the wait
-/// queue then, under its lock.
+/// `head` is null, or the wait queue of `socket` with `entry` on it; then a count of `watcher`, which
+/// comes from `Arc::into_raw()`, is owned here. From the time that `is_begun` is set on, `entry` and
+/// `watcher` are only used by the one who has set it, and then, under its lock, by the wait queue.
 #[pin_data(PinnedDrop)]
 #[repr(C)]
 pub(crate) struct Watch<W: Watcher> {
     #[pin]
     entry: Opaque<bindings::wait_queue_entry>,
-    #[pin]
-    table: Opaque<bindings::poll_table>,
-    head: UnsafeCell<*mut bindings::wait_queue_head>,
-    watcher: Arc<W>,
-    socket: Arc<Socket>,
+    watcher: UnsafeCell<*const W>,
+    head: Atomic<*mut bindings::wait_queue_head>,
+    is_begun: Atomic<bool>,
+    socket: Socket,
 }
 
-// SAFETY: The entry is only touched under the wait queue's lock, and both `Arc`s are `Send`.
+// SAFETY: The entry is only touched under the wait queue's lock; `W` may be used and dropped by any
+// thread.
 unsafe impl<W: Watcher> Send for Watch<W> {}
+// SAFETY: As above; `is_begun` and `head` let one thread start and one stop.
+unsafe impl<W: Watcher> Sync for Watch<W> {}
+
+/// What `add` is called with while a [`Watch`] starts.
+#[repr(C)]
+struct Start<'a, W: Watcher> {
+    table: bindings::poll_table,
+    watch: &'a Watch<W>,
+    is_added: bool,
+}
 
 impl<W: Watcher> Watch<W> {
-    /// Starts to watch `socket`, and returns what is pending there already, which brings no call.
+    /// The socket, not watched yet.
+    pub(crate) fn new(socket: Socket) -> impl PinInit<Self> {
+        pin_init!(Self {
+            entry: Opaque::new(bindings::wait_queue_entry {
+                func: Some(Self::wake),
+                ..pin_init::zeroed()
+            }),
+            watcher: UnsafeCell::new(ptr::null()),
+            // INVARIANT: Not on a queue.
+            head: Atomic::new(ptr::null_mut()),
+            is_begun: Atomic::new(false),
+            socket,
+        })
+    }
+
+    /// The socket.
+    pub(crate) fn socket(&self) -> &Socket {
+        &self.socket
+    }
+
+    /// Starts to watch, which can be done once, and returns what is pending already, which brings no
+    /// call.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, and `EINVAL` if the socket cannot be polled.
-    pub(crate) fn new(socket: Arc<Socket>, watcher: Arc<W>) -> Result<(Pin<KBox<Self>>, Events)> {
-        let watch = KBox::pin_init(
-            pin_init!(Self {
-                entry: Opaque::new(bindings::wait_queue_entry {
-                    func: Some(Self::wake),
-                    ..pin_init::zeroed()
-                }),
-                table: Opaque::new(bindings::poll_table {
-                    _qproc: Some(Self::add),
-                    _key: !0,
-                }),
-                // INVARIANT: Not registered yet.
-                head: UnsafeCell::new(ptr::null_mut()),
-                watcher,
-                socket,
-            }),
-            GFP_KERNEL,
-        )?;
-        let pending = watch.socket.poll(watch.table.get());
-        // SAFETY: Only `add` writes it, which `poll` has called.
-        if unsafe { *watch.head.get() }.is_null() {
+    /// `EINVAL` if the socket cannot be polled, `EBUSY` the second time.
+    pub(crate) fn start(&self, watcher: Arc<W>) -> Result<Events> {
+        if self.is_begun.xchg(true, Full) {
+            return Err(EBUSY);
+        }
+        // SAFETY: By the type invariant nobody else uses it.
+        unsafe { *self.watcher.get() = Arc::into_raw(watcher) };
+        let mut start = Start {
+            table: bindings::poll_table {
+                _qproc: Some(Self::add),
+                _key: !0,
+            },
+            watch: self,
+            is_added: false,
+        };
+        let pending = self.socket.poll((&raw mut start).cast());
+        if !start.is_added {
+            // SAFETY: It came from `Arc::into_raw()` above, and no queue has got it.
+            drop(unsafe { Arc::from_raw(*self.watcher.get()) });
             return Err(EINVAL);
         }
-        Ok((watch, pending))
+        Ok(pending)
     }
 
-    /// Who is told.
-    pub(crate) fn watcher(&self) -> &Arc<W> {
-        &self.watcher
-    }
-
-    /// Ends the watch early: no call is running afterwards, and none will come.
-    pub(crate) fn stop(self: Pin<&mut Self>) {
-        // INVARIANT: Taken off the queue below.
-        // SAFETY: Only `add` writes it beside this, and that is over; `self` is borrowed exclusively.
-        let head = unsafe { ptr::replace(self.head.get(), ptr::null_mut()) };
-        if let Some(head) = NonNull::new(head) {
-            // SAFETY: By the type invariant the entry is on it.
+    /// Ends the watch: no call is running afterwards, and none will come.
+    pub(crate) fn stop(&self) {
+        // INVARIANT: Taken off the queue below, and the count is dropped.
+        let head = NonNull::new(self.head.xchg(ptr::null_mut(), Full));
+        if let Some(head) = head {
+            // SAFETY: By the type invariant the entry was on it, and only here is it taken off.
             unsafe { bindings::remove_wait_queue(head.as_ptr(), self.entry.get()) };
+            // SAFETY: By the type invariant; the wait queue has used it for the last time.
+            drop(unsafe { Arc::from_raw(*self.watcher.get()) });
         }
     }
 
     /// # Safety
     ///
-    /// A `poll_queue_proc` called with the `table` of a pinned [`Watch`] that is being made.
+    /// A `poll_queue_proc` called with the `table` of a [`Start`].
     unsafe extern "C" fn add(
         _file: *mut bindings::file,
         head: *mut bindings::wait_queue_head_t,
         table: *mut bindings::poll_table,
     ) {
-        // SAFETY: By contract. The watch does not move, and the wait queue lives as long as the
-        // socket, which the watch holds. A second queue, which no stream socket has, is ignored.
-        unsafe {
-            let watch: *const Self = table.byte_sub(offset_of!(Self, table)).cast();
-            let place = (*watch).head.get();
-            if (*place).is_null() {
-                // INVARIANT: Put on the queue here.
-                *place = head;
-                bindings::add_wait_queue(head, (*watch).entry.get());
-            }
+        // SAFETY: By contract; `table` is its first field.
+        let start = unsafe { &mut *table.cast::<Start<'_, W>>() };
+        // A second queue, which no stream socket has, is ignored.
+        if !start.is_added {
+            start.is_added = true;
+            // SAFETY: The watch does not move, as only `PinInit` makes one, and takes the entry off
+            // before it goes. The wait queue lives as long as the socket.
+            unsafe { bindings::add_wait_queue(head, start.watch.entry.get()) };
+            // INVARIANT: It is on the queue, and the count was taken by `start`.
+            start.watch.head.store(head, Release);
         }
     }
 
@@ -152,14 +187,17 @@ impl<W: Watcher> Watch<W> {
         key: *mut c_void,
     ) -> c_int {
         // SAFETY: By contract; `entry` is the first field. Removal takes the lock that is held
-        // now, so the watch is alive.
-        let watcher = unsafe { &(*entry.cast::<Self>()).watcher };
+        // now, so the watch is alive and its count of the watcher still owned.
+        let watcher = unsafe {
+            let watch = entry.cast::<Self>();
+            ManuallyDrop::new(Arc::from_raw(*(*watch).watcher.get()))
+        };
         // Some wake-ups come without a key: then anything may have happened.
         let events = match key.addr() as u32 {
             0 => !0,
             events => events,
         };
-        W::woken(watcher, Events(events));
+        W::woken(&watcher, Events(events));
         // Not an exclusive waiter: the return value does not count.
         0
     }
