@@ -22,6 +22,7 @@ use super::{
             Message,
             Operation,
             Registration,
+            Reply,
             Request, //
         },
         module_ref::THIS_MODULE, //
@@ -181,10 +182,7 @@ impl Connect {
     }
 
     /// Tells the sender the index of its device.
-    fn reply(request: &Request<'_>, index: u32) -> Result {
-        let payload_bytes = attr_size_bytes(size_of::<u32>());
-        let mut reply = request.reply(&FAMILY, CMD_CONNECT, payload_bytes)?;
-
+    fn send(mut reply: Reply<'_, '_>, index: u32) -> Result {
         reply.put_u32(ATTR_INDEX, index)?;
         reply.send()
     }
@@ -195,10 +193,13 @@ impl Handler for Connect {
 
     fn handle(request: &Request<'_>) -> Result {
         require_admin(request)?;
-        let index = super::connect(&Self::read(request)?)?;
+        let arguments = Self::read(request)?;
+        // Before anything happens: a sender that does not hear of the index could not use the device.
+        let reply = request.reply(&FAMILY, CMD_CONNECT, attr_size_bytes(size_of::<u32>()))?;
+        let index = super::connect(&arguments)?;
 
         // The device runs. A reply that cannot be delivered is no reason to call that a failure.
-        let _ = Self::reply(request, index);
+        let _ = Self::send(reply, index);
         Ok(())
     }
 }
