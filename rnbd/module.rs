@@ -38,7 +38,10 @@ pub(crate) struct Driver {
 impl kernel::Module for Driver {
     fn init(_module: &'static ThisModule) -> Result<Self> {
         let numbering = check_parameters()?;
-        let major = Major::register(registry::MAJOR, c"nbd").map_err(|_| {
+        let major = Major::register(registry::MAJOR, c"nbd").map_err(|error| {
+            if error != EBUSY {
+                return error;
+            }
             pr_err!(
                 "major {} is in use: if another nbd driver is loaded, unload it first\n",
                 registry::MAJOR
@@ -46,7 +49,10 @@ impl kernel::Module for Driver {
             EIO
         })?;
         let registry = registry::open(numbering)?;
-        let netlink = netlink::register().map_err(|_| {
+        let netlink = netlink::register().map_err(|error| {
+            if error != EEXIST {
+                return error;
+            }
             pr_err!("the netlink family nbd is in use: unload the other nbd driver first\n");
             EINVAL
         })?;
