@@ -24,6 +24,7 @@ pub(crate) mod poll;
 pub(crate) mod ratelimit;
 pub(crate) mod request;
 pub(crate) mod reserve_anchor;
+pub(crate) mod scratch;
 pub(crate) mod socket;
 pub(crate) mod sysfs;
 pub(crate) mod time;

@@ -26,6 +26,7 @@ use super::{
                 Source,
                 Table, //
             },
+            scratch::Scratch,
             trace, //
         },
         request::Outgoing, //
@@ -36,7 +37,8 @@ use super::{
     },
     tx::{
         Part,
-        Tx, //
+        Tx,
+        HEADERS_BYTES, //
     },
     Connection,
     Death,
@@ -45,9 +47,8 @@ use super::{
     State, //
 };
 
-/// The least payload that is spliced. A smaller one leaves together with its header and those of others
-/// in one send, which saves more than its copy costs.
-pub(super) const SPLICE_MIN_BYTES: u32 = 32 * 1024;
+/// The least payload that is spliced: for less than a page a copy costs no more than a reference.
+pub(super) const SPLICE_MIN_BYTES: u32 = 4096;
 
 /// How many sends one turn makes before the I/O work takes over.
 const SENDS_PER_TURN: u32 = 64;
@@ -62,6 +63,8 @@ pub(super) struct Sender {
     pub(super) tx: Tx<Item>,
     /// The pieces of one send.
     table: Table,
+    /// Headers of spliced payloads.
+    scratch: Scratch,
 }
 
 impl Sender {
@@ -71,7 +74,8 @@ impl Sender {
     pub(super) fn new(flags: Flags) -> Result<KBox<Self>> {
         let table = Table::new(flags)?;
         let tx = Tx::new();
-        Ok(KBox::new(Self { tx, table }, flags)?)
+        let scratch = Scratch::default();
+        Ok(KBox::new(Self { tx, table, scratch }, flags)?)
     }
 }
 
@@ -224,17 +228,23 @@ impl Connection {
 
     /// One send, of as much as there is room for in the table.
     fn send_once(&self, sender: &mut Sender, more_follow: bool) -> Sent {
-        let Sender { tx, table } = sender;
-        let mut source = Source::new(table);
-        let mut is_spliced = false;
+        let Sender { tx, table, scratch } = sender;
+        let is_large = |bytes: u32| bytes >= SPLICE_MIN_BYTES;
+        // The first payload decides, and one of the other kind begins another send.
+        let begins_large = self.splices
+            && tx
+                .parts()
+                .find_map(|part| payload_bytes(&part))
+                .is_some_and(is_large);
+        let is_spliced = begins_large && scratch.make_room(HEADERS_BYTES);
+        let mut source = match is_spliced {
+            true => Source::for_splicing(table, scratch),
+            false => Source::new(table),
+        };
         let is_whole = tx.parts().all(|part| {
-            // What is spliced has a send of its own.
-            let is_large = self.splices && payload_bytes(&part) >= SPLICE_MIN_BYTES;
-            if is_spliced || is_large && !source.is_empty() {
-                return false;
-            }
-            is_spliced = is_large;
-            add(&mut source, part)
+            let bytes = payload_bytes(&part);
+            let fits = bytes.is_none_or(|bytes| (self.splices && is_large(bytes)) == begins_large);
+            fits && add(&mut source, part)
         });
         let more = more_follow || !is_whole;
         let result = match source.is_empty() {
@@ -336,11 +346,11 @@ impl Connection {
     }
 }
 
-/// How much payload a part has.
-fn payload_bytes(part: &Part<'_, Item>) -> u32 {
+/// How much payload a part has, if it is one.
+fn payload_bytes(part: &Part<'_, Item>) -> Option<u32> {
     match part {
-        Part::Headers(_) => 0,
-        Part::Payload { length_bytes, .. } => *length_bytes,
+        Part::Headers(_) => None,
+        Part::Payload { length_bytes, .. } => Some(*length_bytes),
     }
 }
 

@@ -24,7 +24,7 @@ use super::super::proto::REQUEST_BYTES;
 pub(crate) const RUN: usize = 32;
 
 /// The room for the headers of a full run.
-const HEADERS_BYTES: usize = RUN * REQUEST_BYTES;
+pub(crate) const HEADERS_BYTES: usize = RUN * REQUEST_BYTES;
 
 /// More bytes were reported as sent than the run has left; nothing was counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,7 +11,8 @@
 
 use core::{
     marker::PhantomData,
-    mem::MaybeUninit, //
+    mem::MaybeUninit,
+    ops::Range, //
 };
 
 use kernel::{
@@ -25,7 +26,8 @@ use super::{
     request::{
         Operation,
         Started, //
-    }, //
+    },
+    scratch::Scratch, //
 };
 
 /// How many pieces a table takes at first: small messages, and large ones in few pieces.
@@ -36,13 +38,23 @@ const SEGMENTS: usize = 128;
 
 #[expect(improper_ctypes, reason = "an empty lock_class_key without lockdep")]
 extern "C" {
-    fn rnbd_bvec_set(bvec: *mut bindings::bio_vec, address: *const c_void, bytes: c_uint) -> bool;
+    fn rnbd_bvec_set(
+        bvec: *mut bindings::bio_vec,
+        address: *const c_void,
+        bytes: c_uint,
+        is_linear: bool,
+    ) -> bool;
     fn rnbd_bvecs_can_be_spliced(bvec: *const bindings::bio_vec, count: usize) -> bool;
 }
 
 /// Room for the pieces of one transfer. It grows when a transfer has more pieces, once and for all; one
 /// that cannot grow makes transfers shorter.
-pub(crate) struct Table(KVec<bindings::bio_vec>);
+pub(crate) struct Table {
+    segments: KVec<bindings::bio_vec>,
+    /// Addresses that were found to lie in the linear mapping, which does not change: a sender or
+    /// receiver uses the same buffer all the time.
+    linear: Range<usize>,
+}
 
 // SAFETY: The entries are only read while a `Source` or `Destination` lives, which borrows what they
 // point to.
@@ -57,20 +69,23 @@ impl Table {
     ///
     /// `ENOMEM`.
     pub(crate) fn new(flags: Flags) -> Result<Self> {
-        Ok(Self(KVec::with_capacity(SEGMENTS_AT_FIRST, flags)?))
+        Ok(Self {
+            segments: KVec::with_capacity(SEGMENTS_AT_FIRST, flags)?,
+            linear: 0..0,
+        })
     }
 
     /// Whether one more piece has room, for which the table grows if it can.
     fn has_room(&mut self) -> bool {
-        let length = self.0.len();
-        if length < self.0.capacity() {
+        let length = self.segments.len();
+        if length < self.segments.capacity() {
             return true;
         }
         // Not worth waiting for: the transfer goes on without it.
         let flags = GFP_NOWAIT | __GFP_NOWARN;
         length < SEGMENTS
             && self
-                .0
+                .segments
                 .reserve(SEGMENTS.saturating_sub(length), flags)
                 .is_ok()
     }
@@ -89,7 +104,7 @@ struct Pieces<'a> {
 
 impl<'a> Pieces<'a> {
     fn new(table: &'a mut Table) -> Self {
-        table.0.clear();
+        table.segments.clear();
         // INVARIANT: No entry, no byte.
         Self {
             table,
@@ -105,7 +120,7 @@ impl<'a> Pieces<'a> {
     /// `segment` is valid memory as long as `'a`.
     unsafe fn push(&mut self, segment: bindings::bio_vec) -> bool {
         let bytes = segment.bv_len as usize;
-        if !self.table.has_room() || self.table.0.push_within_capacity(segment).is_err() {
+        if !self.table.has_room() || self.table.segments.push_within_capacity(segment).is_err() {
             return false;
         }
         // INVARIANT: By contract.
@@ -122,16 +137,22 @@ impl<'a> Pieces<'a> {
         let Ok(length) = c_uint::try_from(bytes) else {
             return 0;
         };
+        let range = address.addr()..address.addr().saturating_add(bytes);
+        let linear = self.table.linear.clone();
+        let is_known = linear.start <= range.start && range.end <= linear.end;
         let mut segment = MaybeUninit::uninit();
         // SAFETY: `segment` is filled if this returns true; by contract the memory is valid.
         unsafe {
-            if rnbd_bvec_set(segment.as_mut_ptr(), address.cast(), length)
-                && self.push(segment.assume_init())
+            if !rnbd_bvec_set(segment.as_mut_ptr(), address.cast(), length, is_known)
+                || !self.push(segment.assume_init())
             {
-                return bytes;
+                return 0;
             }
         }
-        0
+        if !is_known {
+            self.table.linear = joined(linear, range);
+        }
+        bytes
     }
 
     /// Adds the payload from `offset_bytes` on, `length_bytes` of it or as much as there is room for.
@@ -215,8 +236,8 @@ impl<'a> Pieces<'a> {
             bindings::iov_iter_bvec(
                 iter.as_mut_ptr(),
                 direction,
-                self.table.0.as_ptr(),
-                self.table.0.len(),
+                self.table.segments.as_ptr(),
+                self.table.segments.len(),
                 self.length_bytes,
             );
             iter.assume_init()
@@ -224,32 +245,67 @@ impl<'a> Pieces<'a> {
     }
 }
 
+/// Both ranges in one, or only the second if they do not touch.
+fn joined(one: Range<usize>, other: Range<usize>) -> Range<usize> {
+    match one.start <= other.end && other.start <= one.end {
+        true => one.start.min(other.start)..one.end.max(other.end),
+        false => other,
+    }
+}
+
 /// What a send is to send.
-pub(crate) struct Source<'a>(Pieces<'a>);
+pub(crate) struct Source<'a> {
+    pieces: Pieces<'a>,
+    /// Where bytes go that a socket is to refer to.
+    scratch: Option<&'a mut Scratch>,
+}
 
 impl<'a> Source<'a> {
     /// Nothing.
     pub(crate) fn new(table: &'a mut Table) -> Self {
-        Self(Pieces::new(table))
+        Self {
+            pieces: Pieces::new(table),
+            scratch: None,
+        }
+    }
+
+    /// Nothing, for what a socket is to refer to. Bytes are copied to `scratch`, where the socket can
+    /// have them as long as it likes.
+    pub(crate) fn for_splicing(table: &'a mut Table, scratch: &'a mut Scratch) -> Self {
+        Self {
+            pieces: Pieces::new(table),
+            scratch: Some(scratch),
+        }
     }
 
     /// Whether nothing was added.
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.length_bytes == 0
+        self.pieces.length_bytes == 0
     }
 
     /// Adds memory that was allocated, and is not on a stack. Returns how many bytes were added: all, or
     /// none for want of room.
     pub(crate) fn push_bytes(&mut self, bytes: &'a [u8]) -> usize {
-        // SAFETY: Borrowed as long as `'a`, and only read.
-        unsafe { self.0.push_linear(bytes.as_ptr(), bytes.len()) }
+        let Some(scratch) = &mut self.scratch else {
+            // SAFETY: Borrowed as long as `'a`, and only read.
+            return unsafe { self.pieces.push_linear(bytes.as_ptr(), bytes.len()) };
+        };
+        match scratch.write(bytes) {
+            // SAFETY: The place stays valid until `scratch` makes room, which is borrowed as long as
+            // `'a`.
+            Some(segment) if unsafe { self.pieces.push(segment) } => bytes.len(),
+            _ => 0,
+        }
     }
 
-    /// Whether a socket may refer to the memory itself, beyond the send. Only pages of requests may be
-    /// there: bytes are overwritten.
+    /// Whether a socket may refer to the memory itself, beyond the send.
     pub(crate) fn can_be_spliced(&self) -> bool {
+        let segments = &self.pieces.table.segments;
+        if self.scratch.is_none() {
+            return false;
+        }
         // SAFETY: By the type invariant of `Pieces`.
-        unsafe { rnbd_bvecs_can_be_spliced(self.0.table.0.as_ptr(), self.0.table.0.len()) }
+        unsafe { rnbd_bvecs_can_be_spliced(segments.as_ptr(), segments.len()) }
     }
 
     /// Adds the payload of a write from `offset_bytes` on. Returns how much there was room for.
@@ -264,12 +320,12 @@ impl<'a> Source<'a> {
             return 0;
         }
         // SAFETY: A write has pages. It cannot be ended while it is borrowed, as that takes the value.
-        unsafe { self.0.push_pages(request, offset_bytes, length_bytes) }
+        unsafe { self.pieces.push_pages(request, offset_bytes, length_bytes) }
     }
 
     /// The iterator is valid as long as `self`.
     pub(super) fn iter(&self) -> bindings::iov_iter {
-        self.0.iter(bindings::ITER_SOURCE)
+        self.pieces.iter(bindings::ITER_SOURCE)
     }
 }
 

@@ -92,10 +92,13 @@ void rnbd_socket_reclassify(struct socket *sock)
 #endif
 }
 
-/* False unless the memory is in the linear mapping, where it has pages that follow each other. */
-bool rnbd_bvec_set(struct bio_vec *bvec, const void *address, unsigned int bytes)
+/*
+ * False unless the memory is in the linear mapping, where it has pages that follow each other; the
+ * caller may know that it is.
+ */
+bool rnbd_bvec_set(struct bio_vec *bvec, const void *address, unsigned int bytes, bool is_linear)
 {
-	if (!virt_addr_valid(address))
+	if (!is_linear && !virt_addr_valid(address))
 		return false;
 	bvec_set_virt(bvec, (void *)address, bytes);
 	return true;

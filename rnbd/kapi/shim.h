@@ -15,7 +15,8 @@ struct rnbd_socket_state {
 	bool use_task_frag;
 };
 
-bool rnbd_bvec_set(struct bio_vec *bvec, const void *address, unsigned int bytes);
+bool rnbd_bvec_set(struct bio_vec *bvec, const void *address, unsigned int bytes,
+		   bool is_linear);
 bool rnbd_bvecs_can_be_spliced(const struct bio_vec *bvec, size_t count);
 bool rnbd_socket_has_ended(const struct socket *sock);
 bool rnbd_socket_is_stream(const struct socket *sock);
