@@ -13,6 +13,8 @@ pub(crate) mod gather;
 pub(crate) mod gendisk;
 pub(crate) mod genl;
 pub(crate) mod global;
+#[cfg(CONFIG_KUNIT = "y")]
+mod kernel_tests;
 pub(crate) mod limits;
 pub(crate) mod major;
 pub(crate) mod module_ref;
