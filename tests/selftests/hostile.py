@@ -30,12 +30,13 @@ def connect(netlink, server, kind, connections, index, **settings):
     """CONNECT over fresh connections of one kind; gives the device."""
     settings.setdefault("server_flags", nbd_server.ALL_FLAGS)
     settings.setdefault("timeout_s", TIMEOUT_S)
+    settings.setdefault("size_bytes", SIZE_BYTES)
 
     def attempt():
         server.connections.clear()
         sockets = [transports.connection(server, kind) for _ in range(connections)]
         with closing_all(sockets):
-            return netlink.connect(sockets, SIZE_BYTES, index=index, **settings)
+            return netlink.connect(sockets, index=index, **settings)
 
     return BlockDevice(patient(attempt))
 
