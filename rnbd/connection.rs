@@ -191,9 +191,12 @@ impl Connection {
         position: u32,
         candidate: Candidate,
     ) -> Result<Arc<Self>> {
-        let socket = candidate.engage();
+        let mut socket = candidate.engage();
         let splicing = splicing();
         let lingers = splicing == Splice::All && socket.is_unix();
+        if lingers {
+            socket.widen(linger::SEND_BUFFER_BYTES);
+        }
         let splices = lingers || splicing != Splice::Off && socket.is_bare_tcp();
         Arc::pin_init(
             pin_init!(Self {

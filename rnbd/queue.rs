@@ -35,16 +35,22 @@ use super::{
         request::{
             Idle,
             Rejected,
+            RequestId,
             Status,
+            Tag,
             TimedOut, //
         }, //
     },
     proto::ServerFlags,
     request::{
         command,
+        ConnectionId,
         Overdue, //
     },
-    session::session_err, //
+    session::{
+        session_err,
+        Session, //
+    }, //
 };
 
 impl Driver for Device {
@@ -124,9 +130,7 @@ fn expire(connections: &Connections, request: &TimedOut) -> Timer {
         return Timer::Done;
     };
     let connection: Option<Arc<Connection>> = connections.find(number);
-    let is_live = connection
-        .as_ref()
-        .is_some_and(|connection| connection.is_alive());
+    let is_live = connection.as_ref().is_some_and(|found| found.is_alive());
     let timeout_is_set = session.timeout_jiffies() != 0;
     match expiry::decide(connections.count(), timeout_is_set, is_live) {
         Expiry::Keep => {
@@ -145,6 +149,24 @@ fn expire(connections: &Connections, request: &TimedOut) -> Timer {
             }
         }
     }
+    hand_on(session, connection, tag, id, number);
+    Timer::Done
+}
+
+/// Has a request sent again whose timer has run out on the connection `number`, which is dead.
+fn hand_on(
+    session: &Session,
+    connection: Option<Arc<Connection>>,
+    tag: Tag,
+    id: RequestId,
+    number: ConnectionId,
+) {
+    let slots = &session.slots;
+    // A connection that is in nobody's place any more and still looks after the pages of the request
+    // sees that the timer has run out.
+    if connection.is_none() && slots.lingers(tag, id) {
+        return;
+    }
     // If somebody else holds the request, the death of the connection makes it hand it on.
     if let Some(request) = slots.take_sent(tag, id, number) {
         match connection {
@@ -152,5 +174,4 @@ fn expire(connections: &Connections, request: &TimedOut) -> Timer {
             None => session.hand_on(request, None),
         }
     }
-    Timer::Done
 }

@@ -344,6 +344,14 @@ impl Slots {
         slot.take()
     }
 
+    /// Whether the socket may refer to the request's pages for longer than its connection lives.
+    pub(crate) fn lingers(&self, tag: Tag, id: RequestId) -> bool {
+        self.get(tag).is_some_and(|slot| {
+            let slot = slot.lock();
+            slot.id == Some(id) && slot.lingers
+        })
+    }
+
     /// Keeps a request until a connection comes back.
     ///
     /// # Errors

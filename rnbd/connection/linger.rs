@@ -42,6 +42,10 @@ use super::{
     RETRY, //
 };
 
+/// How much a UNIX socket holds that is spliced into. What is spliced is there already and takes no memory
+/// by being sent, and with the usual 208 KiB the sender of large writes waits for the peer all the time.
+pub(super) const SEND_BUFFER_BYTES: i32 = 4 << 20;
+
 /// How long a peer may keep the pages of a request.
 const HOLD_MAX_JIFFIES: Jiffies = 30 * HZ as Jiffies;
 

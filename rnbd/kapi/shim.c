@@ -136,9 +136,23 @@ void rnbd_socket_engage(struct socket *sock, struct rnbd_socket_state *before)
 	lock_sock(sk);
 	before->allocation = sk->sk_allocation;
 	before->use_task_frag = sk->sk_use_task_frag;
+	before->send_buffer = 0;
 	sk->sk_allocation = GFP_NOIO | __GFP_MEMALLOC;
 	sk->sk_use_task_frag = false;
 	sock_set_flag(sk, SOCK_MEMALLOC);
+	release_sock(sk);
+}
+
+/* Not where user space has chosen a size itself. */
+void rnbd_socket_widen(struct socket *sock, struct rnbd_socket_state *before, int bytes)
+{
+	struct sock *sk = sock->sk;
+
+	lock_sock(sk);
+	if (!(sk->sk_userlocks & SOCK_SNDBUF_LOCK) && sk->sk_sndbuf < bytes) {
+		before->send_buffer = sk->sk_sndbuf;
+		WRITE_ONCE(sk->sk_sndbuf, bytes);
+	}
 	release_sock(sk);
 }
 
@@ -161,6 +175,8 @@ void rnbd_socket_release(struct socket *sock, const struct rnbd_socket_state *be
 	sock_reset_flag(sk, SOCK_MEMALLOC);
 	sk->sk_allocation = before->allocation;
 	sk->sk_use_task_frag = before->use_task_frag;
+	if (before->send_buffer && !(sk->sk_userlocks & SOCK_SNDBUF_LOCK))
+		WRITE_ONCE(sk->sk_sndbuf, before->send_buffer);
 	spin_unlock_bh(&sk->sk_lock.slock);
 	static_branch_dec(&memalloc_socks_key);
 }

@@ -13,6 +13,7 @@ struct socket;
 struct rnbd_socket_state {
 	gfp_t allocation;
 	bool use_task_frag;
+	int send_buffer; /* 0 unless it was widened */
 };
 
 bool rnbd_bvec_set(struct bio_vec *bvec, const void *address, unsigned int bytes,
@@ -29,6 +30,7 @@ bool rnbd_socket_is_connected(const struct socket *sock);
 void rnbd_socket_reclassify(struct socket *sock);
 void rnbd_socket_abort(struct socket *sock);
 void rnbd_socket_engage(struct socket *sock, struct rnbd_socket_state *before);
+void rnbd_socket_widen(struct socket *sock, struct rnbd_socket_state *before, int bytes);
 void rnbd_socket_release(struct socket *sock, const struct rnbd_socket_state *before);
 
 #endif

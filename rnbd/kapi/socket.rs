@@ -35,6 +35,7 @@ use super::{
 struct StateBefore {
     allocation: bindings::gfp_t,
     use_task_frag: bool,
+    send_buffer: c_int,
 }
 
 #[expect(improper_ctypes, reason = "an empty lock_class_key without lockdep")]
@@ -50,6 +51,7 @@ extern "C" {
     fn rnbd_socket_reclassify(sock: *mut bindings::socket);
     fn rnbd_socket_abort(sock: *mut bindings::socket);
     fn rnbd_socket_engage(sock: *mut bindings::socket, before: *mut StateBefore);
+    fn rnbd_socket_widen(sock: *mut bindings::socket, before: *mut StateBefore, bytes: c_int);
     fn rnbd_socket_release(sock: *mut bindings::socket, before: *const StateBefore);
 }
 
@@ -176,6 +178,13 @@ impl Socket {
     pub(super) fn file(&self) -> *mut bindings::file {
         // SAFETY: `Handle`'s type invariant.
         unsafe { (*self.handle.raw()).file }
+    }
+
+    /// Lets it hold up to `bytes` that have been sent and not received, unless user space has chosen a
+    /// limit itself. Dropping it brings the old limit back. May sleep.
+    pub(crate) fn widen(&mut self, bytes: i32) {
+        // SAFETY: `Handle`'s type invariant, and `before` is what `engage` found.
+        unsafe { rnbd_socket_widen(self.handle.raw(), &mut self.before, bytes) };
     }
 
     /// Whether `candidate` is this very socket.
