@@ -9,6 +9,7 @@
 
 use super::super::{
     super::kapi::genl::{
+        attr_size_bytes,
         Attr,
         Kind,
         Policy,
@@ -43,6 +44,8 @@ pub(super) const ATTR_BACKEND_IDENTIFIER: u16 = 10;
 const SOCK_ITEM: u16 = 1;
 /// The file descriptor within [`SOCK_ITEM`], 32 bits.
 const SOCK_FD: u16 = 1;
+/// Size of [`SOCK_ITEM`] with a descriptor.
+const ITEM_BYTES: usize = attr_size_bytes(attr_size_bytes(size_of::<u32>()));
 
 pub(super) static POLICY: Policy<11> = Policy::new([
     (ATTR_INDEX, Kind::U32),
@@ -70,24 +73,33 @@ pub(super) fn sockets(
     request: &Request<'_>,
     subject: Option<u32>,
 ) -> Result<KVec<u32>> {
-    let mut fds = KVec::with_capacity(list.nested().count(), GFP_KERNEL)?;
+    let mut fds = KVec::with_capacity(list.bytes().len() / ITEM_BYTES, GFP_KERNEL)?;
 
     for item in list.nested() {
         if item.ty() != SOCK_ITEM {
             index_refusal!(subject, "not a socket in the list");
             return Err(EINVAL);
         }
-        let [_, fd] = item.parse(&SOCKET_POLICY, request).map_err(|_| {
-            index_refusal!(subject, "malformed socket in the list");
-            // Whatever the reason: that is in the sender's extended error.
-            EINVAL
-        })?;
-
-        if let Some(fd) = fd {
-            fds.push(fd.u32()?, GFP_KERNEL)?;
+        if let Some(fd) = descriptor(&item, request, subject)? {
+            fds.push(fd, GFP_KERNEL)?;
         }
     }
     Ok(fds)
+}
+
+/// The file descriptor in an item, if it has one.
+fn descriptor(item: &Attr<'_>, request: &Request<'_>, subject: Option<u32>) -> Result<Option<u32>> {
+    // What clients send. A list may be long, and the kernel's parser takes a while for each.
+    if let Some(fd) = item.only_u32(SOCK_FD) {
+        return Ok(Some(fd));
+    }
+    let [_, fd] = item.parse(&SOCKET_POLICY, request).map_err(|_| {
+        index_refusal!(subject, "malformed socket in the list");
+        // Whatever the reason: that is in the sender's extended error.
+        EINVAL
+    })?;
+
+    fd.map(|fd| fd.u32()).transpose()
 }
 
 /// Returns the backend identifier to remember: the text up to the first NUL, so that comparing it

@@ -135,6 +135,15 @@ impl<'a> Attr<'a> {
         Ok(u64::from_ne_bytes(*number))
     }
 
+    /// Reads a number of 32 bits that is of type `ty` and all that is inside.
+    pub(crate) fn only_u32(&self, ty: u16) -> Option<u32> {
+        let mut inside = self.nested();
+        let attr = inside.next().filter(|attr| attr.ty == ty)?;
+        let number = <[u8; 4]>::try_from(attr.payload).ok()?;
+
+        inside.0.is_empty().then(|| u32::from_ne_bytes(number))
+    }
+
     /// Returns the attributes inside, up to the first one that does not fit
     /// (`nla_for_each_nested()`).
     pub(crate) fn nested(&self) -> Nested<'a> {
