@@ -17,7 +17,7 @@
 //! | `session`, `connections`, `connection` | the connections of one attachment, together and each |
 //! | `request` | who holds a request, and may end it |
 //! | `observe` | sysfs and debugfs |
-//! | `proto`, `config`, `limits`, `fallback`, `spread`, `expiry`, `index_set`, `tally` | pure rules, tested on the host |
+//! | `proto`, `config`, `limits`, `fallback`, `spread`, `expiry`, `index_set`, `seen`, `tally` | pure rules, tested on the host |
 //! | `kapi` | the kernel, and all that is unsafe |
 //!
 //! Knowledge points downwards in this table.
@@ -45,6 +45,7 @@ mod rnbd {
     mod queue;
     pub(super) mod registry;
     mod request;
+    mod seen;
     mod session;
     mod spread;
     mod tally;

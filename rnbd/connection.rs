@@ -56,11 +56,7 @@ use self::{
 };
 use super::{
     config::Splice,
-    control::netlink,
-    device::{
-        size::splicing,
-        Device, //
-    },
+    device::Device,
     kapi::{
         poll::{
             Events,
@@ -83,7 +79,6 @@ use super::{
 /// Work items of a connection, by the number that the kernel crate tells them apart with.
 const IO: u64 = 0;
 const RETRY: u64 = 1;
-const EVENT: u64 = 2;
 
 /// How a connection stands. It only moves down this list.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -130,8 +125,6 @@ struct State {
     back_off_ms: u32,
     /// That has happened.
     has_retried: bool,
-    /// Those who listen to events are told of the death.
-    is_told: bool,
     linger: Linger,
 }
 
@@ -141,9 +134,10 @@ pub(crate) struct Connection {
     id: Atomic<ConnectionId>,
     /// Its place among the session's connections, for messages.
     position: u32,
-    session: Arc<Session>,
+    /// The socket. Before the session, which keeps what the socket needs.
     #[pin]
     watch: Watch<Connection>,
+    session: Arc<Session>,
     /// Large payload is spliced into the socket.
     splices: bool,
     /// What was spliced may stay in the socket when the connection has died.
@@ -168,13 +162,10 @@ pub(crate) struct Connection {
     io: Work<Connection, IO>,
     #[pin]
     retry: DelayedWork<Connection, RETRY>,
-    #[pin]
-    event: Work<Connection, EVENT>,
 }
 
 impl_has_work! {
     impl HasWork<Self, 0> for Connection { self.io }
-    impl HasWork<Self, 2> for Connection { self.event }
 }
 impl_has_delayed_work! {
     impl HasDelayedWork<Self, 1> for Connection { self.retry }
@@ -191,19 +182,18 @@ impl Connection {
         position: u32,
         candidate: Candidate,
     ) -> Result<Arc<Self>> {
-        let mut socket = candidate.engage();
-        let splicing = splicing();
-        let lingers = splicing == Splice::All && socket.is_unix();
+        let mut socket = candidate.engage(&session.reserves);
+        let lingers = session.splicing == Splice::All && socket.is_unix();
         if lingers {
             socket.widen(linger::SEND_BUFFER_BYTES);
         }
-        let splices = lingers || splicing != Splice::Off && socket.is_bare_tcp();
+        let splices = lingers || session.splicing != Splice::Off && socket.is_bare_tcp();
         Arc::pin_init(
             pin_init!(Self {
                 id: Atomic::new(0),
                 position,
-                session,
                 watch <- Watch::new(socket),
+                session,
                 splices,
                 lingers,
                 has_spliced: Atomic::new(false),
@@ -218,7 +208,6 @@ impl Connection {
                         reply_waits: false,
                         back_off_ms: send::BACK_OFF_MIN_MS,
                         has_retried: false,
-                        is_told: false,
                         linger: Linger::new(),
                     },
                     "rnbd::Connection::state"
@@ -231,7 +220,6 @@ impl Connection {
                 receiver <- new_mutex!(None, "rnbd::Connection::receiver"),
                 io <- new_work!("rnbd::Connection::io"),
                 retry <- new_delayed_work!("rnbd::Connection::retry"),
-                event <- new_work!("rnbd::Connection::event"),
             }),
             GFP_KERNEL,
         )
@@ -271,7 +259,7 @@ impl Connection {
         !self.dead.load(Relaxed)
     }
 
-    /// Whether nothing is in flight, as long as it lives.
+    /// Whether every request that it was given has been answered.
     fn is_idle(&self) -> bool {
         self.queued.load(Relaxed) == self.answered.load(Relaxed)
     }
@@ -363,13 +351,5 @@ impl WorkItem<RETRY> for Connection {
 
     fn run(this: Arc<Self>) {
         this.kick();
-    }
-}
-
-impl WorkItem<EVENT> for Connection {
-    type Pointer = Arc<Self>;
-
-    fn run(this: Arc<Self>) {
-        netlink::link_dead(this.session.index);
     }
 }

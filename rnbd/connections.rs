@@ -316,13 +316,17 @@ impl Connections {
     pub(crate) fn end(&self) {
         self.session.end();
         let replaced = core::mem::take(&mut *self.replaced.lock());
+        let mut is_idle = true;
         for connection in self.iter() {
-            connection.end();
+            is_idle &= connection.end();
         }
         for connection in replaced {
-            connection.end();
+            is_idle &= connection.end();
         }
-        self.session.fail_sent();
+        if !is_idle {
+            self.session.fail_sent();
+        }
+        self.session.tell_rest();
         for cursor in self.cursors.iter() {
             let open = cursor.open.lock().take();
             drop(open);

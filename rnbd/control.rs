@@ -238,14 +238,9 @@ fn add_candidate(
         .iter()
         .any(|other| other.identity() == candidate.identity())
     {
-        return Err(same_twice(disk));
+        refusal!(disk, "the same socket twice\n");
+        return Err(EINVAL);
     }
     sockets.push(candidate, GFP_KERNEL)?;
     Ok(())
-}
-
-/// Says in the log that a socket was handed in twice, and returns the error.
-fn same_twice(disk: &Disk<Device>) -> Error {
-    refusal!(disk, "the same socket twice\n");
-    EINVAL
 }

@@ -42,7 +42,6 @@ use super::{
     config::Numbering,
     connections::Connections,
     kapi::{
-        debugfs,
         gate::{
             Gate,
             Inside, //
@@ -58,7 +57,10 @@ use super::{
             Woken, //
         }, //
     },
-    observe::Observed,
+    observe::{
+        Directory,
+        Observed, //
+    },
     proto::ServerFlags,
     registry::{
         self,
@@ -79,7 +81,7 @@ pub(crate) enum Owner {
 
 /// What exists from the start of a session to the end of its teardown, in the order of going away.
 pub(crate) struct Presence {
-    _debugfs: Option<debugfs::Dir>,
+    _debugfs: Option<Directory>,
     _backend: Option<sysfs::File<Device>>,
     _pid: sysfs::File<Device>,
     /// Last: afterwards the module may go.
@@ -97,8 +99,8 @@ pub(crate) struct Control {
     /// The server flags that the queue limits were made from.
     limits_flags: ServerFlags,
     presence: Option<Presence>,
-    /// For the end of the session, made at its start so that it cannot fail.
-    last_scan: Option<Pin<KBox<Scan>>>,
+    /// Made with the first session and kept, so that looking for partitions cannot fail.
+    scan: Option<Arc<Scan>>,
     /// Made with the first session and kept: the tag set never changes.
     slots: Option<Arc<Slots>>,
     /// Set if the device is to be removed when its session has ended.
@@ -119,8 +121,6 @@ pub(crate) struct Device {
     pub(crate) control: Mutex<Control>,
     /// The task that scans for partitions just now.
     scanner: Atomic<i32>,
-    #[pin]
-    scan_lock: Mutex<()>,
     /// The state as those see it who wait for it to change, or only ask, without the lock.
     is_connected: Atomic<bool>,
     is_stopping: Atomic<bool>,
@@ -162,14 +162,13 @@ impl Device {
                     settings: Settings::new(),
                     limits_flags: ServerFlags::default(),
                     presence: None,
-                    last_scan: None,
+                    scan: None,
                     slots: None,
                     removal: None,
                 },
                 "rnbd::Device::control"
             ),
             scanner: Atomic::new(scan::NO_SCANNER),
-            scan_lock <- new_mutex!((), "rnbd::Device::scan_lock"),
             is_connected: Atomic::new(false),
             is_stopping: Atomic::new(false),
             is_going_away: Atomic::new(false),

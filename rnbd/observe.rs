@@ -15,7 +15,6 @@ use kernel::{
     prelude::*,
     seq_file::SeqFile,
     seq_print,
-    str::CString,
     sync::{
         atomic::{
             Atomic,
@@ -37,6 +36,7 @@ use super::{
     kapi::{
         debugfs::{
             Dir,
+            Root,
             View, //
         },
         gendisk::Disk,
@@ -46,8 +46,7 @@ use super::{
             Text, //
         }, //
     },
-    proto::ServerFlags,
-    registry, //
+    proto::ServerFlags, //
 };
 
 /// `/sys/block/nbdN/pid`: who started the session. There while one runs.
@@ -157,34 +156,37 @@ impl Show<Device> for ShowBackend {
     }
 }
 
-/// Files in the device's debugfs directory.
-const FILES: usize = 5;
+/// The device's debugfs directory.
+pub(crate) type Directory = Dir<Arc<Observed>>;
 
 /// Makes the driver's debugfs directory, with the files about all devices.
 ///
 /// # Errors
 ///
-/// As for [`directory`].
-pub(crate) fn root() -> Result<Arc<Dir>> {
-    let mut dir = Dir::new(c"nbd", None, 2)?;
-    dir.file::<progress::Devices, _>(c"devices", ())?;
-    dir.file::<progress::Connections, _>(c"connections", ())?;
-    Ok(Arc::new(dir, GFP_KERNEL)?)
+/// debugfs is not there, or is full.
+pub(crate) fn root() -> Result<Arc<Root>> {
+    let root = Root::new(c"nbd")?;
+    root.file::<progress::Devices>(c"devices")?;
+    root.file::<progress::Connections>(c"connections")?;
+    Ok(Arc::new(root, GFP_KERNEL)?)
 }
 
-/// Makes the device's debugfs directory.
+/// Makes the debugfs directory of the device called `name`.
 ///
 /// # Errors
 ///
-/// debugfs is not there, or is full.
-pub(crate) fn directory(index: u32, observed: &Arc<Observed>) -> Result<Dir> {
-    let name = CString::try_from_fmt(fmt!("nbd{index}"))?;
-    let mut dir = Dir::new(&name, Some(&registry::debugfs_root()?), FILES)?;
-    dir.file::<Tasks, _>(c"tasks", observed.clone())?;
-    dir.file::<SizeBytes, _>(c"size_bytes", observed.clone())?;
-    dir.file::<Timeout, _>(c"timeout", observed.clone())?;
-    dir.file::<BlockSizeBits, _>(c"blocksize_bits", observed.clone())?;
-    dir.file::<Flags, _>(c"flags", observed.clone())?;
+/// debugfs is full.
+pub(crate) fn directory(
+    name: &CStr,
+    root: Arc<Root>,
+    observed: &Arc<Observed>,
+) -> Result<Directory> {
+    let dir = Dir::new(name, root, observed.clone())?;
+    dir.file::<Tasks>(c"tasks")?;
+    dir.file::<SizeBytes>(c"size_bytes")?;
+    dir.file::<Timeout>(c"timeout")?;
+    dir.file::<BlockSizeBits>(c"blocksize_bits")?;
+    dir.file::<Flags>(c"flags")?;
     Ok(dir)
 }
 

@@ -46,7 +46,7 @@ use super::{
         Device, //
     },
     kapi::{
-        debugfs::Dir,
+        debugfs::Root,
         gendisk::{
             AddedDisk,
             Disk,
@@ -106,9 +106,9 @@ struct Registry {
     removals: Arc<OwnedQueue>,
     /// Looks for partitions.
     scans: OwnedQueue,
-    debugfs: Option<Arc<Dir>>,
+    debugfs: Option<Arc<Root>>,
     /// From the first session on.
-    reserves: Option<ReserveAnchor>,
+    reserves: Option<Arc<ReserveAnchor>>,
 }
 
 global_mutex! {
@@ -187,46 +187,46 @@ pub(crate) fn numbering() -> Result<Numbering> {
     with(|registry| Ok(registry.numbering))
 }
 
-/// The workqueues for sessions.
+/// What a session needs that is not its own.
+pub(crate) struct Shared {
+    pub(crate) queues: Arc<Queues>,
+    pub(crate) reserves: Arc<ReserveAnchor>,
+    /// The driver's directory in debugfs, if there is one.
+    pub(crate) debugfs: Option<Arc<Root>>,
+}
+
+/// What a session needs. With the first one the network's use of memory reserves is switched on, so that
+/// marking a socket for them does not patch the kernel's code each time.
+///
+/// # Errors
+///
+/// `ENOMEM`, and see [`numbering`].
+pub(crate) fn shared() -> Result<Shared> {
+    if with(|registry| Ok(registry.reserves.is_none()))? {
+        let anchor = Arc::new(ReserveAnchor::new()?, GFP_KERNEL)?;
+        let surplus = with(|registry| Ok(registry.reserves.replace(anchor)))?;
+        drop(surplus);
+    }
+    with(|registry| {
+        Ok(Shared {
+            queues: registry.queues.clone(),
+            reserves: registry.reserves.clone().ok_or(ENODEV)?,
+            debugfs: registry.debugfs.clone(),
+        })
+    })
+}
+
+/// Looks for partitions in the background.
 ///
 /// # Errors
 ///
 /// See [`numbering`].
-pub(crate) fn queues() -> Result<Arc<Queues>> {
-    with(|registry| Ok(registry.queues.clone()))
-}
-
-/// Looks for partitions in the background.
-pub(crate) fn scan(scan: Pin<KBox<Scan>>) {
-    // While the module is being unloaded there is nobody to show partitions to.
-    let _ = with(|registry| {
-        registry.scans.enqueue(scan);
+pub(crate) fn scan(scan: Arc<Scan>) -> Result {
+    with(|registry| {
+        // Fails if it is queued already, which is as good.
+        let _ = registry.scans.enqueue(scan);
         Ok(())
-    });
-}
-
-/// The driver's directory in debugfs.
-///
-/// # Errors
-///
-/// `ENOENT` if there is none.
-pub(crate) fn debugfs_root() -> Result<Arc<Dir>> {
-    with(|registry| registry.debugfs.clone().ok_or(ENOENT))
-}
-
-/// Makes sure that marking a socket for memory reserves does not patch the kernel's code each time.
-///
-/// # Errors
-///
-/// `ENOMEM`.
-pub(crate) fn keep_reserves() -> Result {
-    if with(|registry| Ok(registry.reserves.is_some()))? {
-        return Ok(());
-    }
-    let anchor = ReserveAnchor::new()?;
-    let surplus = with(|registry| Ok(registry.reserves.replace(anchor)))?;
-    drop(surplus);
-    Ok(())
+    })
 }
 
 /// What a look-up found.

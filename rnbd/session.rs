@@ -9,6 +9,9 @@
 
 #![forbid(unsafe_code)]
 
+mod event;
+mod leftover;
+
 use kernel::{
     fmt,
     new_spinlock,
@@ -24,22 +27,24 @@ use kernel::{
     time::Jiffies,
     workqueue::{
         impl_has_delayed_work,
+        impl_has_work,
         new_delayed_work,
+        new_work,
         DelayedWork,
+        Work,
         WorkItem, //
     }, //
 };
 
+pub(crate) use self::leftover::Parking;
 use super::{
+    config::Splice,
     connection::record::Records,
-    device::Device,
+    device::size::splicing,
     kapi::{
         ratelimit::RateLimit,
-        request::{
-            Idle,
-            Started,
-            Status, //
-        },
+        request::Idle,
+        reserve_anchor::ReserveAnchor,
         time::{
             is_past,
             jiffies, //
@@ -84,16 +89,6 @@ struct Liveness {
     has_parked: bool,
 }
 
-/// What becomes of a request that finds no connection.
-pub(crate) enum Parking {
-    /// It waits.
-    Parked,
-    /// A connection has come meanwhile: try again.
-    Retry(Idle<Device>),
-    /// It fails.
-    Refused(Idle<Device>),
-}
-
 /// The workqueues that the sessions of all devices share.
 pub(crate) struct Queues {
     /// Sending and receiving, and the clocks that end waiting for it. Memory reclaim may wait for it.
@@ -110,6 +105,10 @@ pub(crate) struct Session {
     /// The device's requests.
     pub(crate) slots: Arc<Slots>,
     pub(crate) queues: Arc<Queues>,
+    /// For the sockets.
+    pub(crate) reserves: Arc<ReserveAnchor>,
+    /// Which sockets payload is spliced into.
+    pub(crate) splicing: Splice,
     /// Limits the messages that a peer can cause.
     log_limit: RateLimit,
     #[pin]
@@ -129,11 +128,24 @@ pub(crate) struct Session {
     #[pin]
     pub(crate) records: Records,
     #[pin]
-    clock: DelayedWork<Session>,
+    clock: DelayedWork<Session, CLOCK>,
+    /// Deaths of connections that those who listen to events are to be told of.
+    untold: Atomic<u32>,
+    /// There were some.
+    has_told: Atomic<bool>,
+    #[pin]
+    event: Work<Session, EVENT>,
 }
 
+/// Work items of a session, by the number that the kernel crate tells them apart with.
+const CLOCK: u64 = 0;
+const EVENT: u64 = 1;
+
 impl_has_delayed_work! {
-    impl HasDelayedWork<Self> for Session { self.clock }
+    impl HasDelayedWork<Self, 0> for Session { self.clock }
+}
+impl_has_work! {
+    impl HasWork<Self, 1> for Session { self.event }
 }
 
 /// Prints a message that a peer can cause, naming the device, and not too often.
@@ -150,12 +162,19 @@ impl Session {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn new(index: u32, slots: Arc<Slots>, queues: Arc<Queues>) -> Result<Arc<Self>> {
+    pub(crate) fn new(
+        index: u32,
+        slots: Arc<Slots>,
+        queues: Arc<Queues>,
+        reserves: Arc<ReserveAnchor>,
+    ) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
                 index,
                 slots,
                 queues,
+                reserves,
+                splicing: splicing(),
                 log_limit: RateLimit::new(),
                 liveness <- new_spinlock!(
                     Liveness {
@@ -174,6 +193,9 @@ impl Session {
                 failed: Atomic::new(0),
                 records <- Records::new(),
                 clock <- new_delayed_work!("rnbd::Session::clock"),
+                untold: Atomic::new(0),
+                has_told: Atomic::new(false),
+                event <- new_work!("rnbd::Session::event"),
             }),
             GFP_KERNEL,
         )
@@ -250,11 +272,9 @@ impl Session {
         self.unpark(Idle::requeue);
     }
 
-    /// Counts a connection that has died. Called under the lock of that connection's state.
-    ///
-    /// Returns whether those who listen are to be told, which is not so when the user has asked for
-    /// the end.
-    pub(crate) fn connection_down(self: &Arc<Self>) -> bool {
+    /// Counts a connection that has died, and tells those who listen to events, unless the user has asked
+    /// for the end. Called under the lock of that connection's state.
+    pub(crate) fn connection_down(self: &Arc<Self>) {
         let mut liveness = self.liveness.lock();
         liveness.live = liveness.live.saturating_sub(1);
         if liveness.live == 0 && liveness.mode == Mode::Active {
@@ -267,25 +287,10 @@ impl Session {
             // Also without a wait: there may be requests in flight on connections that died earlier.
             self.queues
                 .io
-                .enqueue_delayed_anew(self.clone(), wait_jiffies);
+                .enqueue_delayed_anew::<Self, CLOCK>(self.clone(), wait_jiffies);
         }
-        matches!(liveness.mode, Mode::Active | Mode::Expired)
-    }
-
-    /// Keeps a request for which no connection was found, or says what else to do with it.
-    pub(crate) fn park(&self, request: Idle<Device>) -> Parking {
-        let mut liveness = self.liveness.lock();
-        match liveness.mode {
-            Mode::Disconnecting | Mode::Ended => Parking::Refused(request),
-            _ if liveness.live > 0 => Parking::Retry(request),
-            Mode::Expired => Parking::Refused(request),
-            Mode::Active => match self.slots.park(request) {
-                Ok(()) => {
-                    liveness.has_parked = true;
-                    Parking::Parked
-                }
-                Err(request) => Parking::Refused(request),
-            },
+        if matches!(liveness.mode, Mode::Active | Mode::Expired) {
+            self.tell_soon();
         }
     }
 
@@ -305,70 +310,8 @@ impl Session {
     pub(crate) fn end(self: &Arc<Self>) {
         self.liveness.lock().mode = Mode::Ended;
         self.fail_parked();
-        cancel_delayed_sync_arc(self);
+        cancel_delayed_sync_arc::<Self, CLOCK>(self);
         self.changed.wake_all();
-    }
-
-    /// What to do with a request whose connection has died: it is sent again (or parked, or refused)
-    /// by being dispatched again, unless the user has asked for the end. `position` is the place of that
-    /// connection.
-    pub(crate) fn hand_on(&self, request: Started<Device>, position: Option<u32>) {
-        if self.is_ending() {
-            return self.fail(request);
-        }
-        self.resent.fetch_add(1, Relaxed);
-        if let Some(position) = position {
-            self.records.count_resent(position);
-        }
-        request.requeue();
-    }
-
-    /// Fails a request that was not answered.
-    fn fail(&self, request: Started<Device>) {
-        self.count_failed();
-        request.complete(Status::IoError);
-    }
-
-    /// A request fails without an answer of a server.
-    pub(crate) fn count_failed(&self) {
-        self.failed.fetch_add(1, Relaxed);
-    }
-
-    /// How many requests were sent again.
-    pub(crate) fn resent(&self) -> u64 {
-        self.resent.load(Relaxed)
-    }
-
-    /// How many requests failed without an answer.
-    pub(crate) fn failed(&self) -> u64 {
-        self.failed.load(Relaxed)
-    }
-
-    /// Whether requests that may not be sent again yet have to wait; otherwise they fail now.
-    pub(crate) fn waits(&self) -> bool {
-        let liveness = self.liveness.lock();
-        liveness.mode == Mode::Active
-    }
-
-    /// Fails the requests that wait for a reply or are held, whatever the connection. Nobody sends any more.
-    pub(crate) fn fail_sent(&self) {
-        self.slots
-            .drain_sent_until(self.slots.newest_connection(), true, |request| {
-                self.fail(request)
-            });
-    }
-
-    fn fail_parked(&self) {
-        self.unpark(|request| {
-            self.count_failed();
-            request.fail(Status::IoError);
-        });
-    }
-
-    fn unpark(&self, sink: impl FnMut(Idle<Device>)) {
-        if core::mem::take(&mut self.liveness.lock().has_parked) {
-            self.slots.unpark(sink);
-        }
     }
 
     /// The clock has run out: nothing waits any longer, whether it was sent or not.
@@ -390,7 +333,7 @@ impl Session {
     }
 }
 
-impl WorkItem for Session {
+impl WorkItem<CLOCK> for Session {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {

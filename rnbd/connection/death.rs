@@ -21,7 +21,6 @@ use kernel::{
 
 use super::{
     super::{
-        control::netlink,
         kapi::{
             wait::{
                 Sleep,
@@ -45,7 +44,6 @@ use super::{
     Life,
     Role,
     State,
-    EVENT,
     IO,
     RETRY, //
 };
@@ -111,12 +109,8 @@ impl Connection {
             }
             state.life = life;
             self.dead.xchg(true, Full);
-            let tell = self.session.connection_down();
             // Work is queued under this lock, so that it is there before the connection can retire.
-            if tell {
-                state.is_told = true;
-                self.tell();
-            }
+            self.session.connection_down();
             // The receiver may hold a request, and reads on until the peer closes. At the end of the
             // session whoever retires the connection takes that from it.
             if death != Death::Ended {
@@ -235,13 +229,15 @@ impl Connection {
     }
 
     /// Ends the connection together with its session: afterwards nothing of it runs or waits any more.
+    /// Returns whether every request that it was given has been answered.
     ///
     /// Not from the I/O work.
-    pub(crate) fn end(self: &Arc<Self>) {
+    pub(crate) fn end(self: &Arc<Self>) -> bool {
         // What the socket has to say from now on is known already.
         self.watch.stop();
         self.kill(Death::Ended);
         self.retire();
+        self.is_idle()
     }
 
     /// Makes sure that nothing of a dead connection runs or waits any more.
@@ -249,10 +245,9 @@ impl Connection {
     /// Not from the I/O work.
     pub(crate) fn retire(self: &Arc<Self>) {
         self.watch.stop();
-        let (is_told, has_retried, is_sending) = {
+        let (has_retried, is_sending) = {
             let state = self.state.lock();
-            let is_sending = !matches!(state.role, Role::Gone);
-            (state.is_told, state.has_retried, is_sending)
+            (state.has_retried, !matches!(state.role, Role::Gone))
         };
         if is_sending {
             self.wait_for_sender();
@@ -264,20 +259,7 @@ impl Connection {
         if self.was_kicked.load(Relaxed) {
             cancel_sync_arc::<Self, IO>(self);
         }
-        if is_told && cancel_sync_arc::<Self, EVENT>(self) {
-            netlink::link_dead(self.session.index);
-        }
         self.abandon_receive();
-    }
-
-    /// Tells those who listen to events of the death.
-    fn tell(self: &Arc<Self>) {
-        // Cannot be queued twice: a connection dies once.
-        let _ = self
-            .session
-            .queues
-            .events
-            .enqueue::<Arc<Self>, EVENT>(self.clone());
     }
 
     /// Says that the connection has died, unless the user has asked for that.

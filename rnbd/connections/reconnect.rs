@@ -40,8 +40,9 @@ impl Connections {
 
     /// Whether a live connection uses this socket.
     pub(crate) fn uses(&self, candidate: &Candidate) -> bool {
-        self.iter()
-            .any(|connection| connection.is_alive() && connection.socket().is(candidate))
+        self.iter().any(|connection| {
+            connection.is_alive() && connection.socket().identity() == candidate.identity()
+        })
     }
 
     /// Puts a new connection over `candidate` in the place of the first dead one. Returns false if

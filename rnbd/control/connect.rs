@@ -36,11 +36,12 @@ use super::{
             self,
             Found,
             Removal, //
-        }, //
+        },
+        seen::Seen, //
     },
+    add_candidate,
     candidate,
     index_refusal,
-    same_twice,
     ConnectRequest,
     SETTLE_JIFFIES, //
 };
@@ -206,22 +207,18 @@ fn settings(disk: &Disk<Device>, request: &ConnectRequest) -> Result<Settings> {
 /// Takes the sockets, each of which may only be there once.
 fn candidates(disk: &Disk<Device>, fds: &KVec<u32>) -> Result<KVec<Candidate>> {
     let mut sockets = KVec::with_capacity(fds.len(), GFP_KERNEL)?;
-    // Sorted. They come from one allocator, mostly in its order, so there is little to move.
-    let mut identities = KVec::with_capacity(fds.len(), GFP_KERNEL)?;
+    let mut seen = Seen::new();
     for fd in fds {
         let fd = i32::try_from(*fd).map_err(|_| {
             refusal!(disk, "connect: {} is no file descriptor\n", fd);
             EINVAL
         })?;
         let socket = candidate(disk, fd)?;
-        let identity = socket.identity();
-        let Err(place) = identities.binary_search(&identity) else {
-            return Err(same_twice(disk));
-        };
-        identities
-            .insert_within_capacity(place, identity)
-            .map_err(|_| ENOMEM)?;
-        sockets.push(socket, GFP_KERNEL)?;
+        if seen.insert(socket.identity()) {
+            sockets.push_within_capacity(socket).map_err(|_| ENOMEM)?;
+        } else {
+            add_candidate(disk, &mut sockets, socket)?;
+        }
     }
     Ok(sockets)
 }

@@ -11,11 +11,14 @@
 
 use kernel::{
     current,
+    new_spinlock,
     new_work,
     prelude::*,
     sync::{
         aref::ARef,
-        atomic::Relaxed, //
+        atomic::Relaxed,
+        Arc,
+        SpinLock, //
     },
     workqueue::{
         impl_has_work,
@@ -33,10 +36,12 @@ use super::{
     Device, //
 };
 
-/// One look for partitions.
+/// Looks for the partitions of a disk, once after each time that it was asked to.
 #[pin_data]
 pub(crate) struct Scan {
-    disk: ARef<Disk<Device>>,
+    /// Set as long as the work is queued.
+    #[pin]
+    disk: SpinLock<Option<ARef<Disk<Device>>>>,
     #[pin]
     work: Work<Scan>,
 }
@@ -46,29 +51,39 @@ impl_has_work! {
 }
 
 impl Scan {
-    /// Of this disk.
-    ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new(disk: &Disk<Device>) -> Result<Pin<KBox<Self>>> {
-        KBox::pin_init(
+    pub(super) fn new() -> Result<Arc<Self>> {
+        Arc::pin_init(
             pin_init!(Self {
-                disk: disk.into(),
+                disk <- new_spinlock!(None, "rnbd::Scan::disk"),
                 work <- new_work!("rnbd::Scan"),
             }),
             GFP_KERNEL,
         )
     }
+
+    fn take_disk(&self) -> Option<ARef<Disk<Device>>> {
+        self.disk.lock().take()
+    }
+
+    fn soon(self: &Arc<Self>, disk: &Disk<Device>) {
+        let before = self.disk.lock().replace(disk.into());
+        drop(before);
+        // While the module is being unloaded there is nobody to show partitions to.
+        if registry::scan(self.clone()).is_err() {
+            drop(self.take_disk());
+        }
+    }
 }
 
 impl WorkItem for Scan {
-    type Pointer = Pin<KBox<Self>>;
+    type Pointer = Arc<Self>;
 
-    fn run(this: Pin<KBox<Self>>) {
-        let disk = &this.disk;
-        // Two scans of a disk wait for each other here, so there is one scanner at a time.
-        let _one_at_a_time = disk.scan_lock.lock();
+    /// Two of one disk never run at the same time.
+    fn run(this: Arc<Self>) {
+        let Some(disk) = this.take_disk() else { return };
         disk.scanner.store(current!().pid(), Relaxed);
         // A disk that cannot be opened is on its way out; an error while reading is in the log.
         let _ = disk.open_and_close();
@@ -92,25 +107,24 @@ impl Device {
         }
     }
 
-    /// Looks for partitions soon. Without memory it is left to the next opener.
-    pub(super) fn scan_soon(&self, disk: &Disk<Self>) {
+    /// Looks for partitions soon, if the user wants any.
+    pub(super) fn scan_soon(&self, disk: &Disk<Self>, control: &Control) {
         if !self.numbering.scans_partitions() {
             return;
         }
-        if let Ok(scan) = Scan::new(disk) {
-            registry::scan(scan);
+        if let Some(scan) = &control.scan {
+            scan.soon(disk);
         }
     }
 
     /// Drops the partitions of a session that is over: however they have come, they go.
-    pub(super) fn drop_partitions(&self, disk: &Disk<Self>, control: &mut Control) {
-        let scan = control.last_scan.take();
+    pub(super) fn drop_partitions(&self, disk: &Disk<Self>, control: &Control) {
         if !disk.has_partitions() {
             return;
         }
         disk.request_partition_scan();
-        if let Some(scan) = scan {
-            registry::scan(scan);
+        if let Some(scan) = &control.scan {
+            scan.soon(disk);
         }
     }
 }

@@ -107,7 +107,7 @@ impl Device {
         if !self.apply_capacity(disk, control) {
             disk.notify_change();
         }
-        self.scan_soon(disk);
+        self.scan_soon(disk, control);
         Ok(())
     }
 

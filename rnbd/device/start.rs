@@ -19,7 +19,10 @@ use super::{
         },
         observe,
         proto::ServerFlags,
-        registry,
+        registry::{
+            self,
+            Shared, //
+        },
         request::Slots,
         session::Session, //
     },
@@ -91,8 +94,9 @@ impl Device {
 
     fn try_start(&self, disk: &Disk<Self>, control: &mut Control, pid: i32) -> Result {
         let module = ModuleRef::try_get().ok_or(ENODEV)?;
-        registry::keep_reserves()?;
-        let connections = self.connect(disk, control)?;
+        let shared = registry::shared()?;
+        let root = shared.debugfs.clone();
+        let connections = self.connect(disk, control, shared)?;
         self.running.open(connections);
         self.apply_limits(disk, control)?;
         disk.set_request_timeout(control.settings.request_timeout_jiffies());
@@ -112,23 +116,31 @@ impl Device {
             _pid: observe::PID.create(disk)?,
             _backend: backend,
             // An aid: the device works without.
-            _debugfs: observe::directory(self.index, &self.observed).ok(),
+            _debugfs: root
+                .and_then(|root| observe::directory(disk.name(), root, &self.observed).ok()),
             _module: module,
         });
-        control.last_scan = Some(Scan::new(disk)?);
         disk.notify_change();
-        self.scan_soon(disk);
+        self.scan_soon(disk, control);
         Ok(())
     }
 
-    fn connect(&self, disk: &Disk<Self>, control: &mut Control) -> Result<Arc<Connections>> {
+    fn connect(
+        &self,
+        disk: &Disk<Self>,
+        control: &mut Control,
+        shared: Shared,
+    ) -> Result<Arc<Connections>> {
+        if control.scan.is_none() {
+            control.scan = Some(Scan::new()?);
+        }
         let slots = match &control.slots {
             Some(slots) => slots.clone(),
             None => Arc::new(Slots::new(disk.hctxs(), disk.depth())?, GFP_KERNEL)?,
         };
         control.slots = Some(slots.clone());
         let settings = &mut control.settings;
-        let session = Session::new(self.index, slots, registry::queues()?)?;
+        let session = Session::new(self.index, slots, shared.queues, shared.reserves)?;
         session.set_server_flags(settings.server_flags);
         session.set_timeout(settings.timeout_jiffies);
         session.set_dead_connection_timeout(settings.dead_connection_jiffies);

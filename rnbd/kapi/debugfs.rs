@@ -33,123 +33,137 @@ pub(crate) trait View<D: ForeignOwnable> {
     fn show(data: D::Borrowed<'_>, out: &SeqFile);
 }
 
-/// Data of one file, given up by its owner.
+/// A directory at the root of debugfs; dropping it removes it.
 ///
 /// # Invariants
 ///
-/// `data` comes from [`ForeignOwnable::into_foreign`] of the type that `release` is made for.
-struct Held {
-    data: *mut c_void,
-    release: unsafe fn(*mut c_void),
-}
+/// Is a directory made by debugfs that nobody else removes.
+pub(crate) struct Root(*mut bindings::dentry);
 
-/// A directory; dropping it removes it with everything in it, then lets go of the data.
-///
-/// A subdirectory keeps its parent, so a parent is never removed under it.
-///
-/// # Invariants
-///
-/// `dentry` is a directory made by debugfs that nobody else removes. Each element of `held` is the
-/// data of at most one file in it.
-pub(crate) struct Dir {
-    dentry: *mut bindings::dentry,
-    held: KVec<Held>,
-    _parent: Option<Arc<Dir>>,
-}
+// SAFETY: debugfs has its own locks.
+unsafe impl Send for Root {}
+// SAFETY: As above.
+unsafe impl Sync for Root {}
 
-// SAFETY: debugfs has its own locks, and `Dir::file` only takes data that may change threads.
-unsafe impl Send for Dir {}
-// SAFETY: A shared `Dir` offers nothing but being a parent, for which debugfs has its own locks.
-unsafe impl Sync for Dir {}
-
-impl Dir {
-    /// Creates the directory `name` in `parent`, or at the root of debugfs, with room for so many
-    /// `files`; more make it allocate again.
+impl Root {
+    /// Creates the directory `name`.
     ///
     /// # Errors
     ///
     /// `EEXIST` if the name is taken, `ENODEV` if the kernel has no debugfs, `EPERM` if it is
     /// locked, `ENOMEM`. debugfs is an aid: callers may go on without the directory.
-    pub(crate) fn new(name: &CStr, parent: Option<&Arc<Dir>>, files: usize) -> Result<Self> {
-        let held = KVec::with_capacity(files, GFP_KERNEL)?;
-        let parent_dentry = parent.map_or(ptr::null_mut(), |parent| parent.dentry);
-        // SAFETY: The name is copied; the parent is null or, by the type invariant, a directory.
-        let dentry = from_err_ptr(unsafe {
-            bindings::debugfs_create_dir(name.as_char_ptr(), parent_dentry)
-        })?;
+    pub(crate) fn new(name: &CStr) -> Result<Self> {
+        // INVARIANT: Just created.
+        create(name, ptr::null_mut()).map(Self)
+    }
 
+    /// Adds the file `name`, readable by whoever may look into debugfs, that shows something static by
+    /// `V`.
+    ///
+    /// # Errors
+    ///
+    /// `EEXIST` if the name is taken, `ENOMEM`.
+    pub(crate) fn file<V: View<()>>(&self, name: &CStr) -> Result {
+        // SAFETY: By the type invariant it is a directory. What stands for no data is always valid.
+        unsafe { create_file::<V, ()>(name, self.0, ().into_foreign()) }
+    }
+}
+
+impl Drop for Root {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant.
+        unsafe { bindings::debugfs_remove(self.0) };
+    }
+}
+
+/// Creates a directory in `parent`, which is null or a directory of debugfs.
+fn create(name: &CStr, parent: *mut bindings::dentry) -> Result<*mut bindings::dentry> {
+    // SAFETY: The name is copied; the parent is one of this module's.
+    from_err_ptr(unsafe { bindings::debugfs_create_dir(name.as_char_ptr(), parent) })
+}
+
+/// Creates a file in `parent` that shows `data` by `V`.
+///
+/// # Safety
+///
+/// `parent` is a directory of debugfs. `data` comes from `D::into_foreign()`, and stays valid until the
+/// file has been removed.
+unsafe fn create_file<V, D>(name: &CStr, parent: *mut bindings::dentry, data: *mut c_void) -> Result
+where
+    V: View<D>,
+    D: ForeignOwnable + Send + Sync + 'static,
+{
+    // SAFETY: By contract; the operations are those for data of type `D`.
+    from_err_ptr(unsafe {
+        bindings::debugfs_create_file_full(
+            name.as_char_ptr(),
+            0o444,
+            parent,
+            data,
+            ptr::null(),
+            &Operations::<V, D>::TABLE,
+        )
+    })
+    .map(|_| ())
+}
+
+/// A directory whose files show `data`; dropping it removes it with everything in it, then lets go of
+/// the data.
+///
+/// # Invariants
+///
+/// `dentry` is a directory made by debugfs that nobody else removes. `data` comes from
+/// [`ForeignOwnable::into_foreign`] and is only used by the files in it.
+pub(crate) struct Dir<D: ForeignOwnable + Send + Sync + 'static> {
+    dentry: *mut bindings::dentry,
+    data: *mut c_void,
+    /// Is not removed under it.
+    _root: Arc<Root>,
+    owned: PhantomData<D>,
+}
+
+// SAFETY: debugfs has its own locks, and the data may change threads.
+unsafe impl<D: ForeignOwnable + Send + Sync + 'static> Send for Dir<D> {}
+
+impl<D: ForeignOwnable + Send + Sync + 'static> Dir<D> {
+    /// Creates the directory `name`.
+    ///
+    /// It owns `data` until it has been removed: data that owns the directory makes a cycle, to be
+    /// broken by dropping the directory.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Root::new`].
+    pub(crate) fn new(name: &CStr, root: Arc<Root>, data: D) -> Result<Self> {
+        let dentry = create(name, root.0)?;
         // INVARIANT: Just created, without any file.
         Ok(Self {
             dentry,
-            held,
-            _parent: parent.cloned(),
+            data: data.into_foreign(),
+            _root: root,
+            owned: PhantomData,
         })
     }
 
-    /// Adds the file `name`, readable by whoever may look into debugfs, that shows `data` by `V`.
-    ///
-    /// The directory owns `data` until it has been removed: data that owns the directory makes a
-    /// cycle, to be broken by dropping the directory.
+    /// Adds the file `name`, readable by whoever may look into debugfs, that shows the data by `V`.
     ///
     /// # Errors
     ///
     /// `EEXIST` if the name is taken, `ENOMEM`. Nothing has been added then.
-    pub(crate) fn file<V, D>(&mut self, name: &CStr, data: D) -> Result
-    where
-        V: View<D>,
-        D: ForeignOwnable + Send + Sync + 'static,
-    {
-        self.held.reserve(1, GFP_KERNEL)?;
-
-        let data = data.into_foreign();
-        // SAFETY: By the type invariant, the parent is a directory. `data` stays valid until the
-        // file has been removed, because it is put into `held` or the file does not exist. The
-        // operations are those for data of type `D`.
-        let created = from_err_ptr(unsafe {
-            bindings::debugfs_create_file_full(
-                name.as_char_ptr(),
-                0o444,
-                self.dentry,
-                data,
-                ptr::null(),
-                &Operations::<V, D>::TABLE,
-            )
-        });
-
-        if let Err(error) = created {
-            // SAFETY: `data` was just made by `into_foreign()`, and no file uses it.
-            drop(unsafe { D::from_foreign(data) });
-            return Err(error);
-        }
-        // INVARIANT: `data` belongs to the file just created, and `release` fits its type.
-        let held = Held {
-            data,
-            release: release::<D>,
-        };
-        self.held.push_within_capacity(held).map_err(|_| ENOMEM)
+    pub(crate) fn file<V: View<D>>(&self, name: &CStr) -> Result {
+        // SAFETY: By the type invariant, it is a directory, and `data` stays valid until the file has
+        // been removed with it.
+        unsafe { create_file::<V, D>(name, self.dentry, self.data) }
     }
 }
 
-impl Drop for Dir {
+impl<D: ForeignOwnable + Send + Sync + 'static> Drop for Dir<D> {
     fn drop(&mut self) {
         // SAFETY: By the type invariant. Afterwards no reader is left and none can come.
         unsafe { bindings::debugfs_remove(self.dentry) };
-
-        for held in &self.held {
-            // SAFETY: By the type invariants, and no file uses the data any more.
-            unsafe { (held.release)(held.data) };
-        }
+        // SAFETY: By the type invariant, and no file uses the data any more.
+        drop(unsafe { D::from_foreign(self.data) });
     }
-}
-
-/// Turns data back into its owner and drops it.
-///
-/// # Safety
-///
-/// `data` comes from `D::into_foreign()` and is not used any more.
-unsafe fn release<D: ForeignOwnable>(data: *mut c_void) {
-    // SAFETY: By the function contract.
-    drop(unsafe { D::from_foreign(data) });
 }
 
 /// The file operations for data of type `D` shown by `V`.

@@ -138,6 +138,12 @@ impl<T: Driver> Disk<T> {
         unsafe { &*(*self.raw()).private_data.cast::<Private<T>>() }
     }
 
+    /// The name in `/dev`.
+    pub(crate) fn name(&self) -> &CStr {
+        // SAFETY: It was written before the disk was added, and never changes.
+        unsafe { CStr::from_char_ptr((*self.raw()).disk_name.as_ptr()) }
+    }
+
     /// How many hardware queues the disk has; never changes.
     pub(crate) fn hctxs(&self) -> u32 {
         self.private().tag_set.hctxs()

@@ -12,14 +12,6 @@
 
 #include "shim.h"
 
-bool rnbd_socket_is_stream(const struct socket *sock)
-{
-	const struct sock *sk = sock->sk;
-
-	return sk_is_tcp(sk) || sk_is_stream_unix(sk) ||
-	       (sk->sk_family == AF_VSOCK && sk->sk_type == SOCK_STREAM);
-}
-
 bool rnbd_socket_is_tcp(const struct socket *sock)
 {
 	return sk_is_tcp(sock->sk);
@@ -42,12 +34,13 @@ bool rnbd_socket_holds_sent(const struct socket *sock)
 	return sk_wmem_alloc_get(sock->sk) > 0;
 }
 
-bool rnbd_socket_has_shutdown(const struct socket *sock)
+static bool is_stream(const struct sock *sk)
 {
-	return sock->ops->shutdown != sock_no_shutdown;
+	return sk_is_tcp(sk) || sk_is_stream_unix(sk) ||
+	       (sk->sk_family == AF_VSOCK && sk->sk_type == SOCK_STREAM);
 }
 
-bool rnbd_socket_is_connected(const struct socket *sock)
+static bool is_connected(const struct socket *sock)
 {
 	int state = READ_ONCE(sock->sk->sk_state);
 
@@ -60,6 +53,15 @@ bool rnbd_socket_is_connected(const struct socket *sock)
 	return sk_is_tcp(sock->sk) &&
 	       !((1 << state) & (TCPF_CLOSE | TCPF_LISTEN | TCPF_SYN_SENT | TCPF_SYN_RECV |
 				 TCPF_NEW_SYN_RECV));
+}
+
+enum rnbd_socket_fitness rnbd_socket_fitness(const struct socket *sock)
+{
+	if (!is_stream(sock->sk))
+		return RNBD_SOCKET_NO_STREAM;
+	if (sock->ops->shutdown == sock_no_shutdown)
+		return RNBD_SOCKET_NO_SHUTDOWN;
+	return is_connected(sock) ? RNBD_SOCKET_FIT : RNBD_SOCKET_NOT_CONNECTED;
 }
 
 void rnbd_socket_reclassify(struct socket *sock)
@@ -127,20 +129,35 @@ void rnbd_socket_abort(struct socket *sock)
 		tcp_abort(sock->sk, ECONNABORTED);
 }
 
+/*
+ * Takes the socket's spinlock while no task owns the socket: what that task's backlog holds may
+ * have been let in because of the flag below.
+ */
+static void lock_unowned(struct sock *sk)
+{
+	for (;;) {
+		spin_lock_bh(&sk->sk_lock.slock);
+		if (!sock_owned_by_user(sk))
+			return;
+		spin_unlock_bh(&sk->sk_lock.slock);
+		lock_sock(sk);
+		release_sock(sk);
+	}
+}
+
+/* The static key, which sk_set_memalloc() counts each time, is held by the caller. */
 void rnbd_socket_engage(struct socket *sock, struct rnbd_socket_state *before)
 {
 	struct sock *sk = sock->sk;
 
-	/* Not under the socket's lock, which is taken in places where CPUs may be coming or going. */
-	static_branch_inc(&memalloc_socks_key);
-	lock_sock(sk);
+	lock_unowned(sk);
 	before->allocation = sk->sk_allocation;
 	before->use_task_frag = sk->sk_use_task_frag;
 	before->send_buffer = 0;
 	sk->sk_allocation = GFP_NOIO | __GFP_MEMALLOC;
 	sk->sk_use_task_frag = false;
 	sock_set_flag(sk, SOCK_MEMALLOC);
-	release_sock(sk);
+	spin_unlock_bh(&sk->sk_lock.slock);
 }
 
 /* Not where user space has chosen a size itself. */
@@ -160,23 +177,11 @@ void rnbd_socket_release(struct socket *sock, const struct rnbd_socket_state *be
 {
 	struct sock *sk = sock->sk;
 
-	/*
-	 * The flag may not go while a task owns the socket: what that task's backlog holds was let
-	 * in because of the flag. The static key is put outside the spinlock, as that may sleep.
-	 */
-	for (;;) {
-		spin_lock_bh(&sk->sk_lock.slock);
-		if (!sock_owned_by_user(sk))
-			break;
-		spin_unlock_bh(&sk->sk_lock.slock);
-		lock_sock(sk);
-		release_sock(sk);
-	}
+	lock_unowned(sk);
 	sock_reset_flag(sk, SOCK_MEMALLOC);
 	sk->sk_allocation = before->allocation;
 	sk->sk_use_task_frag = before->use_task_frag;
 	if (before->send_buffer && !(sk->sk_userlocks & SOCK_SNDBUF_LOCK))
 		WRITE_ONCE(sk->sk_sndbuf, before->send_buffer);
 	spin_unlock_bh(&sk->sk_lock.slock);
-	static_branch_dec(&memalloc_socks_key);
 }

@@ -7,6 +7,8 @@
 //!
 //! [`Candidate`] is a socket that was checked and not touched; [`Socket`] is one in use.
 
+mod candidate;
+
 use core::{
     mem::MaybeUninit,
     ptr::NonNull, //
@@ -18,6 +20,10 @@ use kernel::{
     prelude::*, //
 };
 
+pub(crate) use self::candidate::{
+    Candidate,
+    Unfit, //
+};
 use super::{
     control_message::{
         ControlBuffer,
@@ -40,32 +46,16 @@ struct StateBefore {
 
 #[expect(improper_ctypes, reason = "an empty lock_class_key without lockdep")]
 extern "C" {
-    fn rnbd_socket_is_stream(sock: *const bindings::socket) -> bool;
     fn rnbd_socket_is_tcp(sock: *const bindings::socket) -> bool;
     fn rnbd_socket_is_bare_tcp(sock: *const bindings::socket) -> bool;
     fn rnbd_socket_is_unix(sock: *const bindings::socket) -> bool;
     fn rnbd_socket_holds_sent(sock: *const bindings::socket) -> bool;
-    fn rnbd_socket_has_shutdown(sock: *const bindings::socket) -> bool;
-    fn rnbd_socket_is_connected(sock: *const bindings::socket) -> bool;
     fn rnbd_socket_has_ended(sock: *const bindings::socket) -> bool;
     fn rnbd_socket_reclassify(sock: *mut bindings::socket);
     fn rnbd_socket_abort(sock: *mut bindings::socket);
     fn rnbd_socket_engage(sock: *mut bindings::socket, before: *mut StateBefore);
     fn rnbd_socket_widen(sock: *mut bindings::socket, before: *mut StateBefore, bytes: c_int);
     fn rnbd_socket_release(sock: *mut bindings::socket, before: *const StateBefore);
-}
-
-/// Why a file descriptor cannot be a connection.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Unfit {
-    /// Not open, or not a socket: the errno says which.
-    NotASocket(Error),
-    /// Not a TCP, UNIX or vsock stream.
-    NotAStream,
-    /// It cannot be shut down.
-    NoShutdown,
-    /// It was never connected.
-    NotConnected,
 }
 
 /// An owned reference, through its file, to a socket.
@@ -98,66 +88,6 @@ impl Drop for Handle {
     }
 }
 
-/// A stream socket that has been checked, and not been changed in any way.
-pub(crate) struct Candidate(Handle);
-
-impl Candidate {
-    /// Takes a reference to the socket behind `fd` of the current task.
-    ///
-    /// # Errors
-    ///
-    /// Says what is wrong with it.
-    pub(crate) fn from_fd(fd: i32) -> Result<Self, Unfit> {
-        let mut errno = 0;
-        // SAFETY: Any number may be looked up.
-        let sock = unsafe { bindings::sockfd_lookup(fd, &mut errno) };
-        let handle = match NonNull::new(sock) {
-            // INVARIANT: `sockfd_lookup()` took a count.
-            Some(sock) => Handle(sock),
-            None => return Err(Unfit::NotASocket(Error::from_errno(errno))),
-        };
-        // SAFETY: `Handle`'s type invariant.
-        unsafe {
-            if !rnbd_socket_is_stream(handle.raw()) {
-                return Err(Unfit::NotAStream);
-            }
-            if !rnbd_socket_has_shutdown(handle.raw()) {
-                return Err(Unfit::NoShutdown);
-            }
-            if !rnbd_socket_is_connected(handle.raw()) {
-                return Err(Unfit::NotConnected);
-            }
-        }
-        Ok(Self(handle))
-    }
-
-    /// A number that it shares with nothing but the same socket.
-    pub(crate) fn identity(&self) -> usize {
-        self.0.raw().addr()
-    }
-
-    /// Ends both directions before it was ever used.
-    pub(crate) fn shutdown(&self) {
-        self.0.shutdown(bindings::sock_shutdown_cmd_SHUT_RDWR);
-    }
-
-    /// Makes it a connection of a block device: it may use memory reserves, and its allocations
-    /// start no I/O. May sleep.
-    pub(crate) fn engage(self) -> Socket {
-        let mut before = MaybeUninit::uninit();
-        // SAFETY: `Handle`'s type invariant; `before` is filled.
-        let before = unsafe {
-            rnbd_socket_reclassify(self.0.raw());
-            rnbd_socket_engage(self.0.raw(), before.as_mut_ptr());
-            before.assume_init()
-        };
-        Socket {
-            handle: self.0,
-            before,
-        }
-    }
-}
-
 /// A stream socket that carries a connection. Dropping it gives the socket's settings back, and may
 /// sleep.
 ///
@@ -187,9 +117,9 @@ impl Socket {
         unsafe { rnbd_socket_widen(self.handle.raw(), &mut self.before, bytes) };
     }
 
-    /// Whether `candidate` is this very socket.
-    pub(crate) fn is(&self, candidate: &Candidate) -> bool {
-        self.handle.0 == candidate.0 .0
+    /// A number that it shares with nothing but the same socket.
+    pub(crate) fn identity(&self) -> usize {
+        self.handle.raw().addr()
     }
 
     /// Ends our sending direction; the peer reads what was sent and then the end of the stream.

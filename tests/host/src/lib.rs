@@ -20,6 +20,7 @@ mod rnbd {
     pub(crate) mod index_set;
     pub(crate) mod limits;
     pub(crate) mod proto;
+    pub(crate) mod seen;
     pub(crate) mod spread;
     pub(crate) mod tally;
 
