@@ -21,7 +21,8 @@ use kernel::{
     sync::{
         aref::ARef,
         Arc, //
-    }, //
+    },
+    time::Jiffies, //
 };
 
 use self::indexes::Indexes;
@@ -216,15 +217,14 @@ pub(crate) fn shared() -> Result<Shared> {
     })
 }
 
-/// Looks for partitions in the background.
+/// Looks for partitions in the background, in so many jiffies.
 ///
 /// # Errors
 ///
 /// See [`numbering`].
-pub(crate) fn scan(scan: Arc<Scan>) -> Result {
+pub(crate) fn scan(scan: Arc<Scan>, delay_jiffies: Jiffies) -> Result {
     with(|registry| {
-        // Fails if it is queued already, which is as good.
-        let _ = registry.scans.enqueue(scan);
+        registry.scans.enqueue_delayed_anew(scan, delay_jiffies);
         Ok(())
     })
 }

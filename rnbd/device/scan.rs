@@ -11,8 +11,8 @@
 
 use kernel::{
     current,
+    new_delayed_work,
     new_spinlock,
-    new_work,
     prelude::*,
     sync::{
         aref::ARef,
@@ -20,16 +20,20 @@ use kernel::{
         Arc,
         SpinLock, //
     },
+    time::Jiffies,
     workqueue::{
-        impl_has_work,
-        Work,
+        impl_has_delayed_work,
+        DelayedWork,
         WorkItem, //
     }, //
 };
 
 use super::{
     super::{
-        kapi::gendisk::Disk,
+        kapi::{
+            gendisk::Disk,
+            workqueue::cancel_delayed_arc, //
+        },
         registry, //
     },
     Control,
@@ -43,12 +47,16 @@ pub(crate) struct Scan {
     #[pin]
     disk: SpinLock<Option<ARef<Disk<Device>>>>,
     #[pin]
-    work: Work<Scan>,
+    work: DelayedWork<Scan>,
 }
 
-impl_has_work! {
-    impl HasWork<Self> for Scan { self.work }
+impl_has_delayed_work! {
+    impl HasDelayedWork<Self> for Scan { self.work }
 }
+
+/// Whoever starts or resizes a session is not to share its processor with what follows: the task that
+/// scans would run before a connect has been answered.
+const DELAY_JIFFIES: Jiffies = 1;
 
 impl Scan {
     /// # Errors
@@ -58,7 +66,7 @@ impl Scan {
         Arc::pin_init(
             pin_init!(Self {
                 disk <- new_spinlock!(None, "rnbd::Scan::disk"),
-                work <- new_work!("rnbd::Scan"),
+                work <- new_delayed_work!("rnbd::Scan"),
             }),
             GFP_KERNEL,
         )
@@ -68,11 +76,11 @@ impl Scan {
         self.disk.lock().take()
     }
 
-    fn soon(self: &Arc<Self>, disk: &Disk<Device>) {
+    fn start(self: &Arc<Self>, disk: &Disk<Device>, delay_jiffies: Jiffies) {
         let before = self.disk.lock().replace(disk.into());
         drop(before);
         // While the module is being unloaded there is nobody to show partitions to.
-        if registry::scan(self.clone()).is_err() {
+        if registry::scan(self.clone(), delay_jiffies).is_err() {
             drop(self.take_disk());
         }
     }
@@ -113,18 +121,20 @@ impl Device {
             return;
         }
         if let Some(scan) = &control.scan {
-            scan.soon(disk);
+            scan.start(disk, DELAY_JIFFIES);
         }
     }
 
-    /// Drops the partitions of a session that is over: however they have come, they go.
+    /// Drops the partitions of a session that is over: however they have come, they go. No scan is
+    /// delayed any more when this returns.
     pub(super) fn drop_partitions(&self, disk: &Disk<Self>, control: &Control) {
-        if !disk.has_partitions() {
-            return;
-        }
-        disk.request_partition_scan();
-        if let Some(scan) = &control.scan {
-            scan.soon(disk);
+        let Some(scan) = &control.scan else { return };
+        if disk.has_partitions() {
+            disk.request_partition_scan();
+            scan.start(disk, 0);
+        } else {
+            cancel_delayed_arc(scan);
+            drop(scan.take_disk());
         }
     }
 }

@@ -119,14 +119,7 @@ impl OwnedQueue {
         T: HasDelayedWork<T, ID> + WorkItem<ID, Pointer = Arc<T>> + Send + Sync + 'static,
         Arc<T>: RawDelayedWorkItem<ID, EnqueueOutput = Result<(), Arc<T>>>,
     {
-        let work = delayed_work_of::<T, ID>(&item);
-        // SAFETY: By `delayed_work_of()`, and `item` keeps it.
-        let was_waiting = unsafe { bindings::cancel_delayed_work(work) };
-
-        if was_waiting {
-            // SAFETY: The item was taken out before it ran.
-            unsafe { drop_count_of_queue(&item) };
-        }
+        cancel_delayed_arc::<T, ID>(&item);
         // If this fails, another thread has queued the item in between.
         let _ = self
             .queue()
@@ -160,6 +153,21 @@ where
         unsafe { drop_count_of_queue(item) };
     }
     was_waiting
+}
+
+/// Takes a delayed `item` out of its queue, whether its time has come or not. It may be running just now.
+pub(crate) fn cancel_delayed_arc<T, const ID: u64>(item: &Arc<T>)
+where
+    T: HasDelayedWork<T, ID> + WorkItem<ID, Pointer = Arc<T>>,
+{
+    let work = delayed_work_of::<T, ID>(item);
+    // SAFETY: By `delayed_work_of()`, and `item` keeps it.
+    let was_waiting = unsafe { bindings::cancel_delayed_work(work) };
+
+    if was_waiting {
+        // SAFETY: The item was taken out before it ran.
+        unsafe { drop_count_of_queue(item) };
+    }
 }
 
 /// [`cancel_sync_arc`] for a delayed item: also one whose time has not come is taken out.
