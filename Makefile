@@ -30,7 +30,7 @@ unsigned = $(if $(strip $(has_key)),,CONFIG_MODULE_SIG_ALL=)
 rust_metadata := $(KDIR)/rust/libkernel.rmeta
 
 .PHONY: modules install uninstall setup build fmt fmt-check clippy check-host check-architecture \
-	check check-all check-install deb kselftest \
+	check check-all check-install deb kselftest blktests \
 	demo docs rustdoc rust-analyzer shell clean help
 .DEFAULT_GOAL := modules
 
@@ -83,6 +83,9 @@ check:
 
 check-all:
 	@scripts/check --driver $(DRIVER) --kernel all
+
+blktests:
+	@scripts/blktests $(if $(filter c,$(DRIVER)),--driver c) "$(BLKTESTS)" $(TESTS)
 
 kselftest:
 	@scripts/kselftest --driver $(DRIVER) -- $(TESTS)
@@ -137,6 +140,7 @@ help:
 	@echo "make deb           the Debian package rnbd-dkms, in build/"
 	@echo "make check-install that package with the real dpkg and DKMS; takes minutes"
 	@echo "make kselftest     the guest tests packaged and run as the kernel's kselftest; TESTS= DRIVER=rnbd|nbd"
+	@echo "make blktests      unmodified blktests from a checkout, BLKTESTS=DIR; DRIVER=c: on the kernel's own"
 	@echo "make setup         bring the cache up to date (Debian root, kernel, Rust tree)"
 	@echo "make build         rnbd.ko and nbd.ko for the cached kernel"
 	@echo "make fmt           format the Rust sources; fmt-check only looks"
