@@ -14,6 +14,7 @@
 
 mod death;
 mod ending;
+mod enqueue;
 mod first_use;
 mod goodbye;
 mod linger;
@@ -56,14 +57,12 @@ use self::{
 };
 use super::{
     config::Splice,
-    device::Device,
     kapi::{
         poll::{
             Events,
             Watch,
             Watcher, //
         },
-        request::Idle,
         socket::{
             Candidate,
             Socket, //
@@ -268,46 +267,6 @@ impl Connection {
     pub(crate) fn is_over(&self) -> bool {
         let state = self.state.lock();
         state.life == Life::Closed && matches!(state.role, Role::Gone) && !state.linger.is_holding()
-    }
-
-    /// Queues a request, and with `last` sends it and those before it; otherwise [`Connection::flush`]
-    /// does.
-    ///
-    /// # Errors
-    ///
-    /// Gives the request back if the connection takes none.
-    pub(crate) fn enqueue(
-        self: &Arc<Self>,
-        request: Idle<Device>,
-        last: bool,
-    ) -> Result<(), Idle<Device>> {
-        let mut state = self.state.lock();
-        if state.life != Life::Live {
-            return Err(request);
-        }
-        self.session
-            .slots
-            .enqueue(&mut state.queue, self.id(), request)?;
-        let queued = self.queued.load(Relaxed).wrapping_add(1);
-        self.queued.store(queued, Relaxed);
-        let sender = if last {
-            self.take_role(&mut state)
-        } else {
-            None
-        };
-        drop(state);
-        if let Some(sender) = sender {
-            self.transmit(sender);
-        }
-        Ok(())
-    }
-
-    /// Sends what is queued, unless somebody is sending already, who then sends this as well.
-    pub(crate) fn flush(self: &Arc<Self>) {
-        let sender = self.take_role(&mut self.state.lock());
-        if let Some(sender) = sender {
-            self.transmit(sender);
-        }
     }
 
     /// Runs the I/O work soon.

@@ -31,6 +31,7 @@ use super::{
     device::Device,
     fallback::find_fallback,
     kapi::{
+        batch::Batch,
         pinned_slice::PinnedSlice,
         request::{
             Idle,
@@ -205,6 +206,26 @@ impl Connections {
         }
         self.session.count_failed();
         Err(request.reject(Status::IoError))
+    }
+
+    /// Queues a batch on the connection whose turn it is, and sends it; of what `is_fine` refuses, or
+    /// no connection takes, the batch keeps all.
+    pub(crate) fn submit_batch(
+        &self,
+        hctx: u32,
+        batch: &mut Batch<'_, Device>,
+        is_fine: impl Fn(&Idle<Device>) -> bool,
+    ) {
+        // Those that were queued before leave before.
+        self.commit(hctx);
+        let connection = self.cursor(hctx).and_then(|cursor| {
+            let place = self.place_of_turn(hctx, cursor);
+            cursor.next_turn();
+            self.at(usize::try_from(place).ok()?)
+        });
+        if let Some(connection) = connection {
+            connection.enqueue_batch(batch, is_fine);
+        }
     }
 
     fn cursor(&self, hctx: u32) -> Option<&Cursor> {

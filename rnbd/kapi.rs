@@ -5,6 +5,7 @@
 //!
 //! Each file is a candidate for the kernel crate, and is named after what it wraps.
 
+pub(crate) mod batch;
 mod control_message;
 pub(crate) mod credentials;
 pub(crate) mod debugfs;

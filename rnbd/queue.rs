@@ -26,6 +26,7 @@ use super::{
         Expiry, //
     },
     kapi::{
+        batch::Batch,
         gendisk::Disk,
         module_ref::THIS_MODULE,
         mq::{
@@ -41,7 +42,10 @@ use super::{
             TimedOut, //
         }, //
     },
-    proto::ServerFlags,
+    proto::{
+        Command,
+        ServerFlags, //
+    },
     request::{
         command,
         ConnectionId,
@@ -77,6 +81,15 @@ impl Driver for Device {
         }
     }
 
+    fn queue_rqs(disk: &Disk<Self>, hctx: u32, batch: &mut Batch<'_, Self>) {
+        // What is refused is so one by one.
+        if let Some(connections) = disk.running_for(hctx) {
+            connections.submit_batch(hctx, batch, |request| {
+                command(request.operation()).is_some() && !is_forbidden(&connections, request)
+            });
+        }
+    }
+
     fn commit_rqs(disk: &Disk<Self>, hctx: u32) {
         if let Some(connections) = disk.running_for(hctx) {
             connections.commit(hctx);
@@ -109,12 +122,20 @@ fn refusal(connections: &Connections, request: &Idle<Device>) -> Option<Status> 
     let Some(command) = command(request.operation()) else {
         return Some(Status::IoError);
     };
-    let session = connections.session();
-    if command.modifies() && session.server_flags().contains(ServerFlags::READ_ONLY) {
-        session_err!(session, "{:?} on a read-only export", command);
+    if is_forbidden(connections, request) {
+        session_err!(connections.session(), "{:?} on a read-only export", command);
         return Some(Status::IoError);
     }
     None
+}
+
+/// Whether a request changes what may only be read.
+fn is_forbidden(connections: &Connections, request: &Idle<Device>) -> bool {
+    command(request.operation()).is_some_and(Command::modifies)
+        && connections
+            .session()
+            .server_flags()
+            .contains(ServerFlags::READ_ONLY)
 }
 
 /// The timer of a request has run out.

@@ -19,6 +19,10 @@ use kernel::{
 };
 
 use super::{
+    batch::{
+        queue_rqs,
+        Batch, //
+    },
     gendisk::Disk,
     request::{
         Idle,
@@ -55,6 +59,11 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
         request: Idle<Self>,
         last: bool,
     ) -> Result<(), Rejected<Self>>;
+
+    /// Takes over what it can of `batch`, which is all for one hardware context.
+    ///
+    /// May sleep, as [`Driver::queue_rq`].
+    fn queue_rqs(disk: &Disk<Self>, hctx: u32, batch: &mut Batch<'_, Self>);
 
     /// The requests queued on `hctx` with `last` unset are not followed by another one after all.
     fn commit_rqs(disk: &Disk<Self>, hctx: u32);
@@ -148,6 +157,7 @@ impl<T: Driver> Shells<T> {
     const OPS: bindings::blk_mq_ops = bindings::blk_mq_ops {
         queue_rq: Some(Self::queue_rq),
         commit_rqs: Some(Self::commit_rqs),
+        queue_rqs: Some(queue_rqs::<T>),
         complete: Some(Self::complete),
         timeout: Some(Self::timeout),
         init_request: Some(Self::init_request),

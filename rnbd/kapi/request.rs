@@ -223,6 +223,10 @@ impl<T: Driver> Idle<T> {
         Self(Owned(rq, PhantomData))
     }
 
+    pub(super) fn into_raw(self) -> *mut bindings::request {
+        self.0.into_raw()
+    }
+
     /// What the request asks for.
     pub(crate) fn operation(&self) -> Operation {
         self.0.operation()
