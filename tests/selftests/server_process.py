@@ -85,11 +85,12 @@ def stop(process):
 
 
 @contextlib.contextmanager
-def running(words, ready, what):
-    """A child process that is ready inside the with block and gone after it."""
+def running(words, ready, what, enter=None):
+    """A child process that is ready inside the with block and gone after it; it calls enter() first."""
     with captured() as output:
         process = subprocess.Popen(
-            words, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+            words, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+            preexec_fn=enter,
         )
         try:
             waiting.until(
@@ -104,7 +105,7 @@ def running(words, ready, what):
 
 
 @contextlib.contextmanager
-def nbdkit(*plugin_words, tcp=False, options=()):
+def nbdkit(*plugin_words, tcp=False, options=(), enter=None):
     """nbdkit with a plugin and its parameters."""
     need("nbdkit")
     with scratch() as directory:
@@ -113,7 +114,7 @@ def nbdkit(*plugin_words, tcp=False, options=()):
         path = "" if tcp else str(directory / "socket")
         where = ["-i", "127.0.0.1", "-p", str(port)] if tcp else ["-U", path]
         words = ["nbdkit", "-f", "-P", str(pid_file), *where, *options, *plugin_words]
-        with running(words, pid_file.exists, "nbdkit") as process:
+        with running(words, pid_file.exists, "nbdkit", enter) as process:
             yield Address(process, path, port)
 
 
