@@ -151,6 +151,8 @@ pub(crate) struct Connection {
     queued: Atomic<u32>,
     /// Counts those that were answered. Written by the receiver.
     answered: Atomic<u32>,
+    /// The processor that has queued the last request.
+    processor: Atomic<u32>,
     /// The sender found the socket full, so room in it matters.
     wants_room: Atomic<bool>,
     /// The I/O work was queued at some time.
@@ -215,6 +217,7 @@ impl Connection {
                 queued: Atomic::new(0),
                 answered: Atomic::new(0),
                 wants_room: Atomic::new(false),
+                processor: Atomic::new(0),
                 was_kicked: Atomic::new(false),
                 receiver <- new_mutex!(None, "rnbd::Connection::receiver"),
                 io <- new_work!("rnbd::Connection::io"),
@@ -260,7 +263,13 @@ impl Connection {
 
     /// Whether every request that it was given has been answered.
     fn is_idle(&self) -> bool {
-        self.queued.load(Relaxed) == self.answered.load(Relaxed)
+        self.in_flight() == 0
+    }
+
+    /// How many requests are, as long as it lives.
+    fn in_flight(&self) -> u32 {
+        let queued = self.queued.load(Relaxed);
+        queued.wrapping_sub(self.answered.load(Relaxed))
     }
 
     /// Whether it has died and nothing of it is waited for any more.
@@ -286,7 +295,15 @@ impl Watcher for Connection {
         if events.is_only_writable() && !this.wants_room.load(Relaxed) {
             return;
         }
-        this.kick();
+        if this.in_flight() > 1 {
+            return this.kick();
+        }
+        // Fails if it is queued already, which is as good.
+        let _ = this
+            .session
+            .queues
+            .near
+            .enqueue_on::<Arc<Self>, IO>(this.processor.load(Relaxed), this.clone());
     }
 }
 

@@ -125,9 +125,10 @@ pub(crate) struct Registration(());
 ///
 /// `ENOMEM`.
 pub(crate) fn open(numbering: Numbering) -> Result<Registration> {
-    let io_flags = Flags::MEM_RECLAIM | Flags::HIGHPRI | Flags::UNBOUND;
+    let io_flags = Flags::MEM_RECLAIM | Flags::HIGHPRI;
     let queues = Queues {
-        io: OwnedQueue::new(fmt!("nbd-io"), io_flags, 0)?,
+        io: OwnedQueue::new(fmt!("nbd-io"), io_flags | Flags::UNBOUND, 0)?,
+        near: OwnedQueue::new(fmt!("nbd-near"), io_flags | Flags::PER_CPU, 0)?,
         events: OwnedQueue::new(fmt!("nbd-events"), Flags::UNBOUND, 0)?,
     };
     let registry = Registry {

@@ -93,6 +93,9 @@ struct Liveness {
 pub(crate) struct Queues {
     /// Sending and receiving, and the clocks that end waiting for it. Memory reclaim may wait for it.
     pub(crate) io: OwnedQueue,
+    /// Receiving where one request is all that is waited for: on the processor that has sent it, where
+    /// whoever waits for it has waited and goes on.
+    pub(crate) near: OwnedQueue,
     /// Events for user space, which allocate memory.
     pub(crate) events: OwnedQueue,
 }

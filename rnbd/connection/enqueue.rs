@@ -15,6 +15,7 @@ use super::{
         device::Device,
         kapi::{
             batch::Batch,
+            mq::this_processor,
             request::Idle, //
         }, //
     },
@@ -43,6 +44,7 @@ impl Connection {
             .enqueue(&mut state.queue, self.id(), request)?;
         let queued = self.queued.load(Relaxed).wrapping_add(1);
         self.queued.store(queued, Relaxed);
+        self.processor.store(this_processor(), Relaxed);
         let sender = if last {
             self.take_role(&mut state)
         } else {
@@ -80,6 +82,7 @@ impl Connection {
             }
         }
         self.queued.store(queued, Relaxed);
+        self.processor.store(this_processor(), Relaxed);
         let sender = self.take_role(&mut state);
         drop(state);
         if let Some(sender) = sender {

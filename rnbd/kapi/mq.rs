@@ -264,3 +264,9 @@ pub(super) unsafe fn is_end_lost(rq: *mut bindings::request) -> bool {
     }
     false
 }
+
+/// The number of the processor that this runs on; it may be another one as soon as this returns.
+pub(crate) fn this_processor() -> u32 {
+    // SAFETY: May be called anywhere.
+    unsafe { bindings::raw_smp_processor_id() }
+}

@@ -102,6 +102,19 @@ impl OwnedQueue {
         self.queue().enqueue(item)
     }
 
+    /// Queues `item` to run soon on the processor with the number `cpu`, or on another one if that
+    /// goes offline; for a queue of [`Flags::PER_CPU`].
+    pub(crate) fn enqueue_on<W, const ID: u64>(&self, cpu: u32, item: W) -> W::EnqueueOutput
+    where
+        W: RawWorkItem<ID> + Send + 'static,
+    {
+        let queue = self.0.as_ptr();
+        let cpu = c_int::try_from(cpu).unwrap_or(0);
+        // SAFETY: By the type invariant the queue is live; the work is valid by the contract of
+        // `__enqueue()`, and false says that it is queued already.
+        unsafe { item.__enqueue(move |work| bindings::queue_work_on(cpu, queue, work)) }
+    }
+
     fn queue(&self) -> &Queue {
         // SAFETY: By the type invariant, it lives as long as `self`.
         unsafe { Queue::from_raw(self.0.as_ptr()) }
