@@ -298,6 +298,7 @@ impl Watcher for Connection {
         if this.in_flight() > 1 {
             return this.kick();
         }
+        this.was_kicked.store(true, Relaxed);
         // Fails if it is queued already, which is as good.
         let _ = this
             .session
