@@ -9,6 +9,9 @@
 #include <linux/net.h>
 #include <net/sock.h>
 #include <net/tcp.h>
+#ifdef CONFIG_DEBUG_LOCK_ALLOC
+#include <net/tls.h>
+#endif
 
 #include "shim.h"
 
@@ -64,6 +67,25 @@ enum rnbd_socket_fitness rnbd_socket_fitness(const struct socket *sock)
 	return is_connected(sock) ? RNBD_SOCKET_FIT : RNBD_SOCKET_NOT_CONNECTED;
 }
 
+#ifdef CONFIG_DEBUG_LOCK_ALLOC
+/*
+ * TLS has a lock of its own around that of the socket. Under those of other users' sockets memory is
+ * allocated in any way; under ours, which are sent to while a queue is dispatched, it is not.
+ */
+static void reclassify_tls(struct sock *sk)
+{
+	static struct lock_class_key tx_key;
+	struct tls_context *tls;
+
+	if (!sk_is_tcp(sk) || !inet_csk_has_ulp(sk) ||
+	    strcmp(inet_csk(sk)->icsk_ulp_ops->name, "tls"))
+		return;
+	tls = tls_get_ctx(sk);
+	if (!mutex_is_locked(&tls->tx_lock))
+		lockdep_set_class_and_name(&tls->tx_lock, &tx_key, "tls_tx_lock-NBD");
+}
+#endif
+
 void rnbd_socket_reclassify(struct socket *sock)
 {
 #ifdef CONFIG_DEBUG_LOCK_ALLOC
@@ -91,6 +113,7 @@ void rnbd_socket_reclassify(struct socket *sock)
 					      "sk_lock-AF_VSOCK-NBD", &sk_keys[3]);
 		break;
 	}
+	reclassify_tls(sk);
 #endif
 }
 
