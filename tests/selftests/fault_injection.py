@@ -83,9 +83,9 @@ class Faults:
             self._set("probability", 0)
             self.is_pending = self._left() > 0
 
-    def each(self, attempt):
-        """Call attempt() with its first allocation failing, then with its second, and so on to the
-        last; gives how many there were.
+    def each(self, attempt, step=1):
+        """Call attempt() with its first allocation failing, then with the one that is a step behind
+        it, and so on to the last; gives how many there were.
         """
         number = 1
         while True:
@@ -95,7 +95,7 @@ class Faults:
                 failed = has_failed()
             if is_known and not failed:
                 return number - 1
-            number += is_known
+            number += step * is_known
 
     @contextlib.contextmanager
     def some(self, percent):
