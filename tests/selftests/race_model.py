@@ -27,7 +27,8 @@ LEGAL = {
     "rescan": GOING | {errno.EBUSY, errno.EIO, errno.EINVAL},
     "set-up ioctl": GOING | {errno.EBUSY, errno.EINVAL},
     "ioctl session": GOING | {errno.EBUSY, errno.EINVAL, errno.EIO, errno.EPIPE},
-    "attribute": GOING | {errno.EBUSY, errno.EINVAL, errno.EIO},
+    # An attribute that has gone when it is opened to be written cannot be made either: EACCES.
+    "attribute": GOING | {errno.EACCES, errno.EBUSY, errno.EINVAL, errno.EIO},
     "processor": {errno.EBUSY},
     "unload": {errno.EBUSY},
 }
