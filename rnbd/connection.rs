@@ -37,6 +37,7 @@ use kernel::{
         Mutex,
         SpinLock, //
     },
+    time::msecs_to_jiffies,
     workqueue::{
         impl_has_delayed_work,
         impl_has_work,
@@ -122,7 +123,7 @@ struct State {
     reply_waits: bool,
     /// How long a send that could not go on waits next.
     back_off_ms: u32,
-    /// That has happened.
+    /// The I/O work was to run after a while at some time.
     has_retried: bool,
     linger: Linger,
 }
@@ -280,13 +281,29 @@ impl Connection {
 
     /// Runs the I/O work soon.
     pub(crate) fn kick(self: &Arc<Self>) {
-        self.was_kicked.store(true, Relaxed);
-        // Fails if it is queued already, which is as good.
-        let _ = self
-            .session
+        self.queue_io(None);
+    }
+
+    /// Runs the I/O work after `delay_ms`, in the place of an earlier such wish.
+    fn kick_later(self: &Arc<Self>, state: &mut State, delay_ms: u32) {
+        state.has_retried = true;
+        self.session
             .queues
             .io
-            .enqueue::<Arc<Self>, IO>(self.clone());
+            .enqueue_delayed_anew::<Self, RETRY>(self.clone(), msecs_to_jiffies(delay_ms));
+    }
+
+    /// Queues the I/O work, for this processor if one is named.
+    fn queue_io(self: &Arc<Self>, processor: Option<u32>) {
+        self.was_kicked.store(true, Relaxed);
+        let queues = &self.session.queues;
+        // Fails if it is queued already, which is as good.
+        let _ = match processor {
+            None => queues.io.enqueue::<Arc<Self>, IO>(self.clone()),
+            Some(number) => queues
+                .near
+                .enqueue_on::<Arc<Self>, IO>(number, self.clone()),
+        };
     }
 }
 
@@ -295,16 +312,9 @@ impl Watcher for Connection {
         if events.is_only_writable() && !this.wants_room.load(Relaxed) {
             return;
         }
-        if this.in_flight() > 1 {
-            return this.kick();
-        }
-        this.was_kicked.store(true, Relaxed);
-        // Fails if it is queued already, which is as good.
-        let _ = this
-            .session
-            .queues
-            .near
-            .enqueue_on::<Arc<Self>, IO>(this.processor.load(Relaxed), this.clone());
+        // Whoever waits for a lone reply has gone to sleep where it sent.
+        let is_lone = this.in_flight() <= 1;
+        this.queue_io(is_lone.then(|| this.processor.load(Relaxed)));
     }
 }
 

@@ -11,8 +11,7 @@
 
 use kernel::{
     prelude::*,
-    sync::Arc,
-    time::msecs_to_jiffies, //
+    sync::Arc, //
 };
 
 use super::{
@@ -26,8 +25,7 @@ use super::{
     Connection,
     Life,
     Role,
-    State,
-    RETRY, //
+    State, //
 };
 
 impl Connection {
@@ -62,11 +60,7 @@ impl Connection {
         state.blocked = true;
         let delay_ms = state.back_off_ms;
         state.back_off_ms = delay_ms.saturating_mul(2).min(BACK_OFF_MAX_MS);
-        state.has_retried = true;
-        self.session
-            .queues
-            .io
-            .enqueue_delayed_anew::<Self, RETRY>(self.clone(), msecs_to_jiffies(delay_ms));
+        self.kick_later(state, delay_ms);
     }
 
     /// The receiver, which is made if there is none.

@@ -14,10 +14,7 @@ use kernel::{
         atomic::Relaxed,
         Arc, //
     },
-    time::{
-        msecs_to_jiffies,
-        Jiffies, //
-    }, //
+    time::Jiffies, //
 };
 
 use super::{
@@ -38,8 +35,7 @@ use super::{
     send::SPLICE_MIN_BYTES,
     Connection,
     Life,
-    State,
-    RETRY, //
+    State, //
 };
 
 /// How much a UNIX socket holds that is spliced into. What is spliced is there already and takes no memory
@@ -147,11 +143,7 @@ impl Connection {
         }
         let delay_ms = state.linger.look_ms;
         state.linger.look_ms = delay_ms.saturating_mul(2).min(LOOK_MAX_MS);
-        state.has_retried = true;
-        self.session
-            .queues
-            .io
-            .enqueue_delayed_anew::<Self, RETRY>(self.clone(), msecs_to_jiffies(delay_ms));
+        self.kick_later(state, delay_ms);
         true
     }
 }

@@ -140,7 +140,8 @@ impl Connection {
         self.state.lock().life
     }
 
-    /// Hands on a request that this connection carries out no more, and whose pages its socket never had.
+    /// Hands on a request that this connection carries out no more, and whose pages its socket does not
+    /// hold.
     pub(super) fn hand_on_at_once(&self, request: Started<Device>) {
         self.session.hand_on(request, Some(self.position));
     }
