@@ -9,6 +9,7 @@
  */
 #define _GNU_SOURCE
 #include "nbd_family.h"
+#include "nbd_wire.h"
 
 #include <arpa/inet.h>
 #include <endian.h>
@@ -27,41 +28,11 @@
 #include <unistd.h>
 
 enum {
-	REQUEST_MAGIC = 0x25609513,
-	REPLY_MAGIC = 0x67446698,
-	READ = 0,
-	WRITE = 1,
-	DISC = 2,
 	MOST_CONNECTIONS = 64,
-};
-
-struct __attribute__((packed)) request {
-	uint32_t magic;
-	uint16_t flags, type;
-	uint64_t cookie, from;
-	uint32_t length;
-};
-
-struct __attribute__((packed)) reply {
-	uint32_t magic, error;
-	uint64_t cookie;
 };
 
 static char *memory;
 static uint64_t size_bytes;
-
-static int receive_all(int fd, void *data, size_t bytes)
-{
-	while (bytes) {
-		ssize_t got = recv(fd, data, bytes, 0);
-
-		if (got <= 0)
-			return -1;
-		data = (char *)data + got;
-		bytes -= got;
-	}
-	return 0;
-}
 
 /* The reply, and behind it the payload if there is any. */
 static int answer(int fd, struct reply *reply, char *payload, size_t bytes)

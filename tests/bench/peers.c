@@ -4,6 +4,7 @@
  * asks for while it is being attached (partition tables), answered at once.
  */
 #include "peers.h"
+#include "nbd_wire.h"
 
 #include <endian.h>
 #include <err.h>
@@ -16,41 +17,11 @@
 #include <unistd.h>
 
 enum {
-	REQUEST_MAGIC = 0x25609513,
-	REPLY_MAGIC = 0x67446698,
-	READ = 0,
-	WRITE = 1,
-	DISC = 2,
 	LONGEST_BYTES = 1 << 20,
 	EVENTS = 64,
 };
 
-struct __attribute__((packed)) request {
-	uint32_t magic;
-	uint16_t flags, type;
-	uint64_t cookie, from;
-	uint32_t length;
-};
-
-struct __attribute__((packed)) reply {
-	uint32_t magic, error;
-	uint64_t cookie;
-};
-
 static int poller = -1;
-
-static int receive_all(int fd, void *data, size_t bytes)
-{
-	while (bytes) {
-		ssize_t got = recv(fd, data, bytes, 0);
-
-		if (got <= 0)
-			return -1;
-		data = (char *)data + got;
-		bytes -= got;
-	}
-	return 0;
-}
 
 static int send_all(int fd, const void *data, size_t bytes)
 {
