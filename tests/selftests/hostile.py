@@ -119,7 +119,7 @@ class Background(threading.Thread):
     def __init__(self, function, *arguments):
         super().__init__(daemon=True)
         self.function, self.arguments = function, arguments
-        self.result = self.errno = None
+        self.result = self.errno = self.unexpected = None
         self.start()
 
     def run(self):
@@ -127,8 +127,12 @@ class Background(threading.Thread):
             self.result = self.function(*self.arguments)
         except OSError as error:
             self.errno = error.errno
+        except Exception as error:
+            self.unexpected = error
 
     def ended(self, timeout_s):
         self.join(timeout_s)
         ktap.true(not self.is_alive(), f"the operation ends within {timeout_s} s")
+        if self.unexpected:
+            raise self.unexpected
         return self.errno

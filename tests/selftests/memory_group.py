@@ -7,6 +7,7 @@ import pathlib
 import subprocess
 
 import ktap
+import waiting
 
 ROOT = pathlib.Path("/sys/fs/cgroup")
 
@@ -42,17 +43,21 @@ class Group:
     def peak_bytes(self):
         return int((self.path / "memory.peak").read_text())
 
+    def swap_peak_bytes(self):
+        return int((self.path / "memory.swap.peak").read_text())
+
 
 @contextlib.contextmanager
-def limited(limit_bytes):
+def limited(limit_bytes, swaps=False):
     """A group for the length of a with block; nothing may run in it at its end."""
     _mount()
     path = ROOT / f"rnbd-test-{os.getpid()}"
     path.mkdir()
     try:
         (path / "memory.max").write_text(str(limit_bytes))
-        if (path / "memory.swap.max").exists():
+        if not swaps and (path / "memory.swap.max").exists():
             (path / "memory.swap.max").write_text("0")
         yield Group(path)
     finally:
+        waiting.until(lambda: not (path / "cgroup.procs").read_text(), "the group is empty")
         path.rmdir()
